@@ -1,0 +1,128 @@
+"""Every error jetq raises on purpose.
+
+    JetqError                 jetq said no (exit 1)
+    ├── UsageError            asked wrongly: bad flag, name, value or file (exit 2)
+    │   ├── NoSuchNode        no node of that name
+    │   ├── NoSuchJob         no job of that id
+    │   └── NoNodeCarries     a required label, GPU or memory that no node has
+    ├── BrokerError           the broker cannot be used
+    │   ├── BrokerDown        it does not answer (exit 69)
+    │   └── BrokerUnfit       too old, a cluster, wrong scheme, wrong password, TLS to a plain port (exit 2)
+    ├── NameTaken             a live node of another identity has this name (exit 2)
+    ├── PublishRefused        the id is in use for other work
+    ├── PublishUnknown        the broker did not answer: the job may or may not exist (exit 69)
+    ├── JobFailed             a job that was waited for ended FAILED
+    ├── JobCancelled          a job that was waited for ended CANCELLED
+    └── WaitTimeout           a job that was waited for has not ended in time
+
+Facts are attributes; each message is whole without them and says what to do.
+"""
+
+from __future__ import annotations
+
+
+class JetqError(Exception):
+    """jetq said no. ``exit_code`` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class UsageError(JetqError):
+    """The caller asked wrongly; the message says what to ask instead."""
+
+    exit_code = 2
+
+
+class NoSuchNode(UsageError):
+    """No node of that name is known."""
+
+    def __init__(self, node: str, known: list[str]) -> None:
+        have = ", ".join(sorted(known)) or "none"
+        super().__init__(f"no node is called {node!r} (known: {have}); see `jetq node list`")
+        self.node = node
+
+
+class NoSuchJob(UsageError):
+    """No job of that id is known, or its record has expired."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"no job has the id {job_id!r}; finished jobs are forgotten after 24 h (see `jetq job list`)")
+        self.job_id = job_id
+
+
+class NoNodeCarries(UsageError):
+    """No known node can ever serve what the job needs."""
+
+
+class BrokerError(JetqError):
+    """The broker cannot be used."""
+
+
+class BrokerDown(BrokerError):
+    """The broker does not answer."""
+
+    exit_code = 69
+
+
+class BrokerUnfit(BrokerError):
+    """The broker answers but cannot serve jetq (version, mode, scheme, password)."""
+
+    exit_code = 2
+
+
+class NameTaken(JetqError):
+    """A node of this name beats from another machine."""
+
+    exit_code = 2
+
+    def __init__(self, node: str, suggestion: str | None = None) -> None:
+        hint = f"; start with --name {suggestion}" if suggestion else "; choose another --name"
+        super().__init__(f"a node called {node!r} is alive on another machine{hint}")
+        self.node = node
+
+
+class PublishRefused(JetqError):
+    """The id is in use for other work; the message says for what."""
+
+    def __init__(self, job_id: str, reason: str) -> None:
+        super().__init__(f"job {job_id} was not accepted: {reason}")
+        self.job_id = job_id
+        self.reason = reason
+
+
+class PublishUnknown(JetqError):
+    """The broker did not answer in time. Sending again with the same ``job_id`` is safe."""
+
+    exit_code = 69
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"the broker did not answer, so job {job_id} may or may not exist; "
+            f"send it again with the same id, or ask with `jetq job show {job_id}`"
+        )
+        self.job_id = job_id
+
+
+class JobFailed(JetqError):
+    """A job that was waited for ended FAILED."""
+
+    def __init__(self, job_id: str, error: str) -> None:
+        super().__init__(f"job {job_id} failed: {error}")
+        self.job_id = job_id
+        self.error = error
+
+
+class JobCancelled(JetqError):
+    """A job that was waited for ended CANCELLED."""
+
+    def __init__(self, job_id: str, reason: str) -> None:
+        super().__init__(f"job {job_id} was cancelled: {reason or 'no reason was kept'}")
+        self.job_id = job_id
+
+
+class WaitTimeout(JetqError):
+    """A job that was waited for has not ended in time; it goes on."""
+
+    def __init__(self, job_id: str, waited_s: float, state: str) -> None:
+        super().__init__(f"job {job_id} is still {state} after {waited_s:.0f} s; it goes on: `jetq job wait {job_id}`")
+        self.job_id = job_id

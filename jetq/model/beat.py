@@ -1,0 +1,81 @@
+"""What a node says about itself each second, and the row people read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """One reading of a node. ``None`` means unknown, never zero."""
+
+    cpu_busy: float | None = None  # 0..1 over all online cores
+    gpu_busy: float | None = None  # 0..1
+    mem_used_bytes: int | None = None
+    mem_total_bytes: int | None = None
+    disk_free_bytes: int | None = None
+    temp_c: float | None = None  # the hottest zone
+    power_w: float | None = None
+    load1: float | None = None  # runnable tasks, 1 minute mean
+    rtt_s: float | None = None  # smoothed round trip to the broker
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the reading as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What stays true of a node for one epoch."""
+
+    name: str
+    identity: str  # board serial, else MAC: tells two machines of one name apart
+    epoch: str  # one run of an agent
+    slots: int
+    gpu: int  # GPUs that one job at a time may hold
+    mem_bytes: int  # memory that jobs may declare
+    board: str  # hardware model, "pc" where unknown
+    labels: tuple[str, ...]  # implicit ones (gpu, arch=, board=, node=) included
+    version: str  # jetq's
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What an agent says each second."""
+
+    node: str
+    epoch: str
+    seq: int  # 1, 2, 3 … within the epoch
+    state: str  # starting, up, draining or stopping
+    rates: dict[str, float]  # strategy name -> what one lease more costs (policy/strategies.py)
+    net: float  # cost of reaching this node, in service times
+    weight: float  # static weight: slots x board prior
+    trim: float  # 0.25..1
+    metrics: Metrics
+    running: tuple[str, ...] = ()  # job ids that run here
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node as ``jetq node list --json`` prints it."""
+
+    name: str
+    state: str  # starting, up, draining, stopping, stale, gone
+    slots: int
+    used: float  # sum of live leases
+    weight: float
+    speed: dict[str, float]  # task name -> learned speed of this board relative to the prior (1.0)
+    trim: float
+    labels: list[str]
+    board: str
+    beat_age_s: float | None
+    metrics: dict[str, Any]
+    identity: str = ""
+    epoch: str = ""
+    version: str = ""
+    running: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row as plain values."""
+        return asdict(self)

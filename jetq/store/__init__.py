@@ -1,0 +1,1 @@
+"""The ledger in Redis: keys, scripts and the drivers' one class."""

@@ -1,0 +1,194 @@
+"""The ledger as small roles: who may ask it for what. ``store.redis.RedisStore`` plays all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from jetq.model.beat import Beat, NodeFacts, NodeRow
+from jetq.model.claim import Claim, Ended, Held
+from jetq.model.job import JobRow
+from jetq.model.needs import Needs
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What all jobs of one publish share."""
+
+    name: str  # task name
+    kind: str = "task"
+    needs: Needs = field(default_factory=Needs)
+    priority: int = 3  # kombu's number: 0 urgent, 3 normal, 6 low
+    strategy: str = "dynamic"
+    max_attempts: int = 3  # infrastructure failures until FAILED; 0: no limit
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """One job of a publish: its identity and the exact message that delivers it."""
+
+    job_id: str
+    pub: str  # 64 random bits, also in the message's header
+    digest: str  # same digest = same payload (name, body, labels, resources)
+    generation: int  # replaced_task_nesting * 100000 + retries
+    envelope: str  # what kombu pushes, verbatim
+    delay_s: float | None = None  # not before this long from now
+    expires_s: float | None = None  # not after this long from now
+    follows: bool = False  # a chain, callback, errback or chord hangs on it
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What became of one published job."""
+
+    job_id: str
+    verdict: Literal["placed", "same", "done", "refused"]
+    state: str
+    node: str | None
+    why: str = ""
+
+
+class Publisher(Protocol):
+    """Puts jobs into the ledger."""
+
+    def publish(self, order: Order, parcels: Sequence[Parcel]) -> list[Placed]:
+        """Place up to 200 jobs in one script: pick, lease, record and message are one step.
+
+        Raises:
+            PublishUnknown: no answer; sending the same parcels again is safe.
+        """
+        ...
+
+
+class Lane(Protocol):
+    """What a lane and its children ask. Everything is token-checked and may be repeated."""
+
+    def claim(self, job_id: str, pub: str, node: str, epoch: str, claimer: str) -> Claim:
+        """Ask to run a job whose message arrived."""
+        ...
+
+    def finish(self, job_id: str, token: str, claimer: str, outcome: str) -> bool:
+        """Record how the body ended, before anything is told of it. False: another assignment owns the job."""
+        ...
+
+    def settle(
+        self, job_id: str, token: str, claimer: str, state: str, *, result: str = "", error: str = "", stored: StoredResult | None = None
+    ) -> bool:
+        """End the job (SUCCEEDED, FAILED, CANCELLED, or WAITING after a replace) and free its lease."""
+        ...
+
+    def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, charge: bool = True) -> str:
+        """Report that what ran the job is gone; it is picked again, or FAILED after its last attempt.
+
+        ``claimer`` None means whoever holds it on ``node``. Returns the state it is in now, "" if it was not held.
+        """
+        ...
+
+    def drop(self, job_id: str, pub: str, node: str, state: str, why: str) -> bool:
+        """End an unclaimed job that can never run (unknown task, invalid message, revoked, expired)."""
+        ...
+
+    def put_back(self, job_id: str, pub: str) -> bool:
+        """Return a popped message that was not started to the list its job belongs to."""
+        ...
+
+
+class NodeKeeper(Protocol):
+    """What an agent asks."""
+
+    def join(self, facts: NodeFacts, rates: Mapping[str, float], *, dead_s: float) -> list[str]:
+        """Make ``facts.epoch`` the node's live one; what the old epoch held is picked again. Returns its cohorts.
+
+        Raises:
+            NameTaken: a node of this name and another identity beat within ``dead_s``.
+        """
+        ...
+
+    def beat(self, beat: Beat) -> BeatReply:
+        """Say that the node lives, and what it is like."""
+        ...
+
+    def leave(self, node: str, epoch: str) -> None:
+        """The epoch is over by plan: the node is ``gone``."""
+        ...
+
+    def held(self, node: str) -> list[Held]:
+        """Return what the node holds leases for."""
+        ...
+
+    def again(self, node: str, epoch: str) -> int:
+        """Pick the node's unclaimed jobs again, elsewhere if it takes none. Returns how many."""
+        ...
+
+    def due(self, limit: int = 100) -> list[Ended]:
+        """Publish what is due, expire what is late; return what ended so and was not yet told to Celery."""
+        ...
+
+    def told(self, job_id: str) -> None:
+        """Celery has been told of an ``Ended`` job."""
+        ...
+
+
+class Reader(Protocol):
+    """What people and programs ask."""
+
+    def job(self, job_id: str) -> JobRow | None:
+        """Return one job, or None."""
+        ...
+
+    def jobs(self, limit: int = 1000) -> list[JobRow]:
+        """Return the newest jobs, newest first, ended ones included."""
+        ...
+
+    def nodes(self) -> list[NodeRow]:
+        """Return all known nodes by name."""
+        ...
+
+    def cancel(self, job_id: str, reason: str) -> JobRow:
+        """Cancel a job: at once if nothing runs, else its lane is asked to kill it.
+
+        Raises:
+            NoSuchJob: unknown id.
+        """
+        ...
+
+    def queues(self) -> dict[str, int]:
+        """Return how many unclaimed messages each queue holds, all priorities summed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A result of Celery's backend, stored by the script that ends the job."""
+
+    key: str
+    payload: str
+    ttl_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class BeatReply:
+    """The ledger's answer to a beat."""
+
+    accepted: bool  # False: the epoch is over; kill everything and rejoin
+    cohorts: tuple[str, ...] = ()  # the shared queues this node can serve
+    used_slots: float = 0.0  # all live leases
+    long_slots: float = 0.0  # of which streams and gangs
+    cancel: tuple[str, ...] = ()  # running jobs that somebody cancelled
+
+
+class Delivery(Protocol):
+    """Tells Celery what the ledger decided. Implemented in ``engine``, used by ``service``."""
+
+    def settle(self, ended: Ended) -> None:
+        """Store the final state in the result backend, call errbacks and chord once."""
+        ...
+
+
+class Ledger(Publisher, Lane, NodeKeeper, Reader, Protocol):
+    """All roles together."""
+
+    def extra(self) -> dict[str, Any]:
+        """Return driver facts for diagnosis (server, version, run id)."""
+        ...
