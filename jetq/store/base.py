@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -52,7 +52,7 @@ class Placed:
 class Publisher(Protocol):
     """Puts jobs into the ledger."""
 
-    def publish(self, order: Order, parcels: Sequence[Parcel]) -> list[Placed]:
+    def publish(self, order: Order, parcels: Sequence[Parcel], *, wait_for_node: bool = False) -> list[Placed]:
         """Place up to 200 jobs in one script: pick, lease, record and message are one step.
 
         Raises:
@@ -97,7 +97,9 @@ class Lane(Protocol):
 class NodeKeeper(Protocol):
     """What an agent asks."""
 
-    def join(self, facts: NodeFacts, rates: Mapping[str, float], *, dead_s: float) -> list[str]:
+    def join(
+        self, facts: NodeFacts, rates: Mapping[str, float], *, dead_s: float, tasks: Iterable[str] = ()
+    ) -> list[str]:
         """Make ``facts.epoch`` the node's live one; what the old epoch held is picked again. Returns its cohorts.
 
         Raises:
@@ -117,7 +119,7 @@ class NodeKeeper(Protocol):
         """Return what the node holds leases for."""
         ...
 
-    def again(self, node: str, epoch: str) -> int:
+    def again(self, node: str, epoch: str, why: str = "its node is stopping") -> int:
         """Pick the node's unclaimed jobs again, elsewhere if it takes none. Returns how many."""
         ...
 
@@ -127,6 +129,14 @@ class NodeKeeper(Protocol):
 
     def told(self, job_id: str) -> None:
         """Celery has been told of an ``Ended`` job."""
+        ...
+
+    def fresh_runs(self) -> dict[str, dict[str, list[float]]]:
+        """Return the run times (s, newest first) by board of each task name that has new ones; ask once."""
+        ...
+
+    def set_speeds(self, name: str, speeds: Mapping[str, float]) -> None:
+        """Keep the learned speed of a task name on each board (prior = 1)."""
         ...
 
 
@@ -176,6 +186,8 @@ class BeatReply:
     used_slots: float = 0.0  # all live leases
     long_slots: float = 0.0  # of which streams and gangs
     cancel: tuple[str, ...] = ()  # running jobs that somebody cancelled
+    ended: int = 0  # jobs settled here in this epoch
+    failed: int = 0  # of which FAILED
 
 
 class Delivery(Protocol):

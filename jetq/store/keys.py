@@ -1,0 +1,61 @@
+"""Every key of the ledger, spelled once.
+
+All keys of a cluster start with ``jetq:{name}:``. The braces are literal: they are a hash tag, so one script's keys
+stay together, and one pattern in an access list covers them. kombu and Celery's result backend get the same prefix.
+
+    key (after the prefix)           type    lives                      holds
+    job:<id>                         HASH    24 h after its end         the record: see docs/wire.md
+    msg:<id>                         STRING  until the job has ended    the exact message that kombu delivers
+    jobs                             ZSET    trimmed with the records   job id by time of submission
+    node:<name>                      HASH    until forgotten            facts, last beat, views (what it is indexed under)
+    nodes                            SET                                node names
+    boards                           SET                                board models seen
+    leases:<node>                    HASH                               job id -> "slots gpu mem_bytes kind"; load is its sum
+    cohorts                          HASH                               cohort -> {"labels", "slots", "gpu", "mem"}
+    views                            HASH                               "strategy cohort" -> how (least, learned, stride)
+    free:<strategy> <cohort>:<board> ZSET                               nodes with a free slot by score, lowest is next
+    pass:<strategy>                  HASH                               stride: node -> pass value
+    node.<name>                      LIST    (+ priority suffix)        messages for the node's tasks lane
+    processes.<name>                 LIST    (+ priority suffix)        messages for the node's processes lane
+    shared:<cohort>                  LIST    (+ priority suffix)        messages for whichever node has a slot first
+    waiting                          ZSET                               unclaimed jobs of the shared lists by time
+    due                              ZSET                               jobs that wait for their time (Redis clock, s)
+    expiry                           ZSET                               jobs that end if not claimed by then
+    tell                             ZSET                               ended jobs that Celery has not been told of
+    cancel:<node>                    SET                                running jobs the node shall kill
+    runs:<task>:<board>              LIST    last 20                    run times (s), newest first
+    fresh                            SET                                task names with new run times
+    speed:<task>                     HASH                               board -> learned speed (prior = 1)
+    tasks:<node>                     SET                                task names the node has loaded
+"""
+
+from __future__ import annotations
+
+#: kombu's separator between a queue's name and its priority step.
+PRIORITY_SEP = "\x06\x16"
+#: The only queue name that publishers use; no list of that name ever exists.
+ROUTED = "jetq"
+#: A lane's own queue, by lane.
+OWN_QUEUE = {"tasks": "node.", "processes": "processes."}
+#: The queues that several nodes read.
+SHARED_QUEUE = "shared:"
+
+
+def prefix(cluster: str) -> str:
+    """Return the prefix of all keys of a cluster."""
+    return f"jetq:{{{cluster}}}:"
+
+
+def own_queue(lane: str, node: str) -> str:
+    """Return the name (without prefix) of the queue that only this lane of this node reads."""
+    return OWN_QUEUE[lane] + node
+
+
+def shared_queue(cohort: str) -> str:
+    """Return the name (without prefix) of a cohort's shared queue."""
+    return SHARED_QUEUE + cohort
+
+
+def with_priority(queue: str, priority: int) -> str:
+    """Return the list that holds a queue's messages of one priority step."""
+    return f"{queue}{PRIORITY_SEP}{priority}" if priority else queue

@@ -1,0 +1,41 @@
+-- Let a child run a job whose message it holds, or say why not.
+--
+-- ARGV  1 id  2 pub  3 node  4 epoch  5 claimer  6 seed (16 hex)  7 salt 0..1  8 ttl (s)
+-- gives {verdict, token, attempts, outcome or why}; verdict: run, finish (body is done, outcome kept), full, refused
+local id, pub, node, claimer, key = A[1], A[2], A[3], A[5], P .. 'job:' .. A[1]
+local j = call('HMGET', key, 'state', 'pub', 'node', 'token', 'attempts', 'claimer', 'expires', 'lease', 'outcome', 'cohort', 'prio')
+local state, token, attempts = j[1], j[4], tonumber(j[5] or 0)
+
+local function granted() return { j[9] and 'finish' or 'run', token, attempts, j[9] or '' } end
+local function refused(why) return { 'refused', '', attempts, why } end
+
+if not state then return refused('unknown') end
+if state == 'RUNNING' or state == 'FINISHING' then
+  if j[6] == claimer and j[3] == node then return granted() end
+  return refused('claimed')
+end
+if TERMINAL[state] then return refused('ended') end
+if j[2] ~= pub then return refused('stale message') end
+local n = call('HMGET', P .. 'node:' .. node, 'epoch', 'state', 'slots', 'gpu', 'mem', 'planned')
+if n[1] ~= A[4] then return refused('old epoch') end
+if j[7] and now() > tonumber(j[7]) then
+  close(id, j[3], 'CANCELLED', 'reason', 'expired before a node was free', true, A[8], tonumber(A[7]))
+  return refused('expired')
+end
+if state == 'QUEUED' then
+  local slots, gpu, mem = string.match(j[8], '^(%S+) (%S+) (%S+)')
+  local used, used_gpu, used_mem = usage(node)
+  if n[2] ~= 'up' or used + slots + (n[6] or 0) > tonumber(n[3]) or used_gpu + gpu > tonumber(n[4]) or used_mem + mem > tonumber(n[5]) then
+    call('RPUSH', list_key('shared:' .. j[10], j[11]), call('GET', P .. 'msg:' .. id))
+    return { 'full', '', attempts, '' }
+  end
+  call('HSET', P .. 'leases:' .. node, id, j[8])
+  rescore(node, tonumber(A[7]))
+  call('ZREM', P .. 'waiting', id)
+  token = attempts .. '-' .. A[6]
+elseif state ~= 'ASSIGNED' or j[3] ~= node then
+  return refused('moved')
+end
+if j[7] then call('ZREM', P .. 'expiry', id) end
+call('HSET', key, 'state', 'RUNNING', 'node', node, 'epoch', A[4], 'claimer', claimer, 'token', token, 'started_at', stamp(now()))
+return granted()

@@ -1,0 +1,28 @@
+-- Make an epoch the live one of its node; what the old epoch held is picked again.
+--
+-- ARGV  1 node  2 identity  3 epoch  4 slots  5 gpu  6 mem (bytes)  7 board  8 labels (space separated)  9 version
+--       10 rates (JSON)  11 dead (s)  12 seed  13 salt 0..1  14 ttl (s)  then the names of the tasks it has loaded
+-- gives {1, cohorts (JSON)}, or {0} where another machine of this name is alive
+local node, key, salt = A[1], P .. 'node:' .. A[1], tonumber(A[13])
+local old = call('HMGET', key, 'identity', 'epoch', 'state', 'beat_at')
+local alive = old[4] and old[3] ~= 'gone' and now() - old[4] < tonumber(A[11])
+if alive and old[1] ~= A[2] then return { 0 } end
+call('HSET', key, 'identity', A[2], 'epoch', A[3], 'seq', 0, 'state', 'starting', 'slots', A[4], 'gpu', A[5], 'mem', A[6],
+  'board', A[7], 'labels', A[8], 'version', A[9], 'rates', A[10], 'net', 0, 'planned', 0, 'beat_at', stamp(now()),
+  'weight', 0, 'trim', 1, 'metrics', '{}', 'running', '[]', 'failed', 0, 'ended', 0)
+call('SADD', P .. 'nodes', node)
+call('SADD', P .. 'boards', A[7])
+call('DEL', P .. 'tasks:' .. node, P .. 'cancel:' .. node)
+if #A > 14 then call('SADD', P .. 'tasks:' .. node, unpack(A, 15)) end
+call('HSETNX', P .. 'cohorts', 'any', '{"labels":[],"slots":1,"gpu":0,"mem":0}')
+local cohorts = reindex(node, salt)
+if old[2] ~= A[3] then
+  for i, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do
+    if call('EXISTS', P .. 'job:' .. id) == 1 then
+      lose(id, 'its node started anew', true, A[12] .. '.' .. i, salt, A[14])
+    else
+      release(id, node, salt)
+    end
+  end
+end
+return { 1, cjson.encode(cohorts) }

@@ -1,0 +1,12 @@
+-- An epoch ends by plan: the node takes nothing more, and what it still held is picked again without a charge.
+--
+-- ARGV  1 node  2 epoch  3 seed  4 salt 0..1  5 ttl (s)
+-- gives 1, or 0 where another epoch is live
+local node, key, salt = A[1], P .. 'node:' .. A[1], tonumber(A[4])
+if call('HGET', key, 'epoch') ~= A[2] then return 0 end
+call('HSET', key, 'state', 'gone', 'running', '[]')
+rescore(node, salt)
+for i, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do
+  lose(id, 'its node stopped', false, A[3] .. '.' .. i, salt, A[5])
+end
+return 1

@@ -1,0 +1,38 @@
+-- End a claimed job and free its lease; or leave it WAITING, when its id was handed on (Task.replace).
+--
+-- ARGV  1 id  2 token  3 claimer  4 state  5 result (JSON or '')  6 error  7 ttl (s)  8 salt 0..1
+--       then, where a result is to be stored for Celery: 9 its key  10 payload  11 ttl (s)
+-- gives 1 done, or done before under this token; 2 cancelled meanwhile; 0 the job belongs to another assignment
+local id, key, state, salt = A[1], P .. 'job:' .. A[1], A[4], tonumber(A[8])
+local j = call('HMGET', key, 'state', 'token', 'claimer', 'node', 'name', 'started_at', 'cancel_asked')
+local mine = j[3] == A[3]
+local live = j[1] == 'RUNNING' or j[1] == 'FINISHING'
+if mine and live and j[7] then
+  close(id, j[4], 'CANCELLED', 'reason', call('HGET', key, 'reason') or '', true, A[7], salt)
+  return 2
+end
+if not mine or j[2] ~= A[2] then return 0 end
+if j[1] == state then return 1 end
+if not live then return 0 end
+if state == 'WAITING' then
+  release(id, j[4], salt)
+  call('HSET', key, 'state', 'WAITING', 'node', '', 'replaced', '1', 'reason', 'replaced by another task that carries its id')
+  return 1
+end
+local board = call('HGET', P .. 'node:' .. j[4], 'board')
+if state == 'SUCCEEDED' and board and j[6] then
+  local runs = P .. 'runs:' .. j[5] .. ':' .. board
+  call('LPUSH', runs, stamp(math.max(now() - j[6], 0.001)))
+  call('LTRIM', runs, 0, 19)
+  call('SADD', P .. 'fresh', j[5])
+elseif state == 'FAILED' then
+  call('HINCRBY', P .. 'node:' .. j[4], 'failed', 1)
+end
+call('HINCRBY', P .. 'node:' .. j[4], 'ended', 1)
+if A[9] then
+  call('SETEX', A[9], A[11], A[10])
+  call('PUBLISH', A[9], A[10])
+end
+if A[6] ~= '' then call('HSET', key, 'error', A[6]) end
+close(id, j[4], state, 'result', A[5], false, A[7], salt)
+return 1

@@ -1,0 +1,286 @@
+"""The ledger on Redis or Valkey: each method is one script or one read."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from jetq import ids
+from jetq.errors import BrokerDown, NameTaken, NoSuchJob, PublishUnknown
+from jetq.model.beat import Beat, NodeFacts, NodeRow
+from jetq.model.claim import Claim, Ended, Held
+from jetq.model.job import JobRow
+from jetq.model.needs import PRIORITY_STEPS
+from jetq.policy import strategies
+from jetq.store import keys, orders, rows, scripts
+from jetq.store.base import BeatReply, Order, Parcel, Placed, StoredResult
+
+#: Socket and connect timeout (s): with one retry a frozen broker is an error within 6 s.
+TIMEOUT_S = 2.0
+_LOST = (redis.ConnectionError, redis.TimeoutError)
+
+
+def connect(url: str, *, timeout_s: float = TIMEOUT_S, retries: int = 1) -> redis.Redis:
+    """Return a client with bounded waits. All ledger calls may be repeated, so one retry is safe."""
+    return redis.Redis.from_url(
+        url.replace("redis+socket://", "unix://"),
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        socket_keepalive=True,
+        retry=Retry(NoBackoff(), retries),
+        retry_on_error=list(_LOST),
+    )
+
+
+class RedisStore:
+    """All roles of ``store.base`` on one client."""
+
+    def __init__(self, client: redis.Redis, cluster: str, *, ttl_s: int = 24 * 3600) -> None:
+        self.client = client
+        self.prefix = keys.prefix(cluster)
+        self._ttl_s = ttl_s
+
+    def _run(self, name: str, *args: Any) -> Any:
+        s = scripts.script(name)
+        try:
+            try:
+                return self.client.evalsha(s.sha, 1, self.prefix, *args)
+            except redis.exceptions.NoScriptError:
+                return self.client.eval(s.text, 1, self.prefix, *args)
+        except _LOST as exc:
+            raise BrokerDown(f"the broker does not answer ({exc}); is it running? try `jetq doctor`") from exc
+
+    def _read(self, command: str, *args: Any) -> Any:
+        try:
+            return self.client.execute_command(command, *args)
+        except _LOST as exc:
+            raise BrokerDown(f"the broker does not answer ({exc}); is it running?") from exc
+
+    # Publisher ----------------------------------------------------------------------------------------------------
+
+    def publish(self, order: Order, parcels: Sequence[Parcel], *, wait_for_node: bool = False) -> list[Placed]:
+        """Place up to 200 jobs in one script."""
+        how = strategies.get(order.strategy).how
+        args = orders.publish_args(order, how, parcels, wait_for_node=wait_for_node)
+        try:
+            return orders.read_placed(order, parcels, self._run("publish", *args))
+        except BrokerDown as exc:
+            raise PublishUnknown(parcels[0].job_id) from exc
+
+    # Lane ---------------------------------------------------------------------------------------------------------
+
+    def claim(self, job_id: str, pub: str, node: str, epoch: str, claimer: str) -> Claim:
+        """Ask to run a job whose message arrived."""
+        got = self._run("claim", job_id, pub, node, epoch, claimer, *_seed(), self._ttl_s)
+        verdict, token, attempts, rest = _text(got[0]), _text(got[1]), int(got[2]), _text(got[3])
+        refused = verdict == "refused"
+        return Claim(cast(Any, verdict), token, attempts, "" if refused else rest, rest if refused else "")
+
+    def finish(self, job_id: str, token: str, claimer: str, outcome: str) -> bool:
+        """Record how the body ended, before anything is told of it."""
+        return bool(self._run("finish", job_id, token, claimer, outcome))
+
+    def settle(
+        self,
+        job_id: str,
+        token: str,
+        claimer: str,
+        state: str,
+        *,
+        result: str = "",
+        error: str = "",
+        stored: StoredResult | None = None,
+    ) -> bool:
+        """End the job and free its lease."""
+        args: list[Any] = [job_id, token, claimer, state, result, error, self._ttl_s, random.random()]
+        if stored is not None:
+            args += (stored.key, stored.payload, stored.ttl_s)
+        return int(self._run("settle", *args)) == 1
+
+    def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, charge: bool = True) -> str:
+        """Report that what ran the job is gone."""
+        return _text(self._run("lost", job_id, node, claimer or "", why, "1" if charge else "", *_seed(), self._ttl_s))
+
+    def drop(self, job_id: str, pub: str, node: str, state: str, why: str) -> bool:
+        """End an unclaimed job that can never run."""
+        return bool(self._run("drop", job_id, pub, node, state, why, self._ttl_s, random.random()))
+
+    def put_back(self, job_id: str, pub: str) -> bool:
+        """Return a popped message that was not started."""
+        return bool(self._run("put_back", job_id, pub))
+
+    # NodeKeeper ---------------------------------------------------------------------------------------------------
+
+    def join(
+        self, facts: NodeFacts, rates: Mapping[str, float], *, dead_s: float, tasks: Iterable[str] = ()
+    ) -> list[str]:
+        """Make ``facts.epoch`` the node's live one. Returns the cohorts it serves.
+
+        Raises:
+            NameTaken: another machine of this name is alive.
+        """
+        f = facts
+        got = self._run(
+            "join",
+            *(f.name, f.identity, f.epoch, f.slots, f.gpu, f.mem_bytes, f.board, " ".join(f.labels), f.version),
+            json.dumps(dict(rates)),
+            dead_s,
+            *_seed(),
+            self._ttl_s,
+            *tasks,
+        )
+        if not got[0]:
+            raise NameTaken(f.name, f"{f.name}-{f.identity[-4:]}")
+        return list(json.loads(got[1]))
+
+    def beat(self, beat: Beat) -> BeatReply:
+        """Say that the node lives, and what it is like."""
+        b = beat
+        got = self._run(
+            "beat",
+            *(b.node, b.epoch, b.seq, b.state, json.dumps(b.rates), b.net, b.weight, b.trim),
+            json.dumps(b.metrics.as_json()),
+            json.dumps(list(b.running)),
+            random.random(),
+        )
+        if not got[0]:
+            return BeatReply(accepted=False)
+        return BeatReply(
+            True,
+            tuple(json.loads(got[1])),
+            float(got[2]),
+            float(got[3]),
+            tuple(sorted(_text(x) for x in got[6:])),
+            int(got[4] or 0),
+            int(got[5] or 0),
+        )
+
+    def leave(self, node: str, epoch: str) -> None:
+        """The epoch is over by plan."""
+        self._run("leave", node, epoch, *_seed(), self._ttl_s)
+
+    def held(self, node: str) -> list[Held]:
+        """Return what the node holds leases for."""
+        held = []
+        for raw in self._read("HKEYS", f"{self.prefix}leases:{node}"):
+            job_id = _text(raw)
+            fields = ("kind", "state", "token", "claimer", "cancel_asked")
+            got = [_text(x) for x in self._read("HMGET", f"{self.prefix}job:{job_id}", *fields)]
+            held.append(Held(job_id, got[0], got[1], got[2], got[3], bool(got[4])))
+        return held
+
+    def again(self, node: str, epoch: str, why: str = "its node is stopping") -> int:
+        """Pick the node's unclaimed jobs again."""
+        return int(self._run("again", node, epoch, why, *_seed(), self._ttl_s))
+
+    def due(self, limit: int = 100) -> list[Ended]:
+        """Publish what is due, expire what is late, hand out what Celery was not told of."""
+        return [Ended(*(_text(x) for x in row)) for row in self._run("due", limit, *_seed(), self._ttl_s)]
+
+    def told(self, job_id: str) -> None:
+        """Celery has been told of an ended job."""
+        self._read("ZREM", f"{self.prefix}tell", job_id)
+        self._read("DEL", f"{self.prefix}msg:{job_id}")
+
+    def fresh_runs(self) -> dict[str, dict[str, list[float]]]:
+        """Return the run times (s, newest first) by board of each task name that has new ones; ask once."""
+        boards = [_text(b) for b in self._read("SMEMBERS", f"{self.prefix}boards")]
+        runs = {}
+        for raw in self._read("SPOP", f"{self.prefix}fresh", 100):
+            name = _text(raw)
+            lists = {b: self._read("LRANGE", f"{self.prefix}runs:{name}:{b}", 0, -1) for b in boards}
+            runs[name] = {b: [float(x) for x in times] for b, times in lists.items() if times}
+        return runs
+
+    def set_speeds(self, name: str, speeds: Mapping[str, float]) -> None:
+        """Keep the learned speed of a task name on each board (prior = 1)."""
+        for board, speed in speeds.items():
+            self._read("HSET", f"{self.prefix}speed:{name}", board, f"{speed:.6g}")
+
+    # Reader -------------------------------------------------------------------------------------------------------
+
+    def job(self, job_id: str) -> JobRow | None:
+        """Return one job, or None."""
+        record = self._hash(f"job:{job_id}")
+        return rows.job_row(job_id, record) if record else None
+
+    def jobs(self, limit: int = 1000) -> list[JobRow]:
+        """Return the newest jobs, newest first."""
+        found = (self.job(_text(x)) for x in self._read("ZRANGE", f"{self.prefix}jobs", 0, limit - 1, "REV"))
+        return [row for row in found if row is not None]
+
+    def nodes(self) -> list[NodeRow]:
+        """Return all known nodes by name."""
+        seconds, micros = self._read("TIME")
+        now_s = int(seconds) + int(micros) / 1e6
+        speeds = self.speeds()
+        out = []
+        for name in sorted(_text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")):
+            h = self._hash(f"node:{name}")
+            leases = self._read("HVALS", f"{self.prefix}leases:{name}")
+            used = sum(float(_text(v).split()[0]) for v in leases)
+            mine = {task: s[h["board"]] for task, s in speeds.items() if h.get("board") in s}
+            out.append(rows.node_row(name, h, used=used, now_s=now_s, speed=mine))
+        return out
+
+    def speeds(self) -> dict[str, dict[str, float]]:
+        """Return the learned speeds: task name -> board -> factor."""
+        out = {}
+        start = len(f"{self.prefix}speed:")
+        for key in self.client.scan_iter(match=f"{_escape(self.prefix)}speed:*", count=500):
+            out[_text(key)[start:]] = {b: float(v) for b, v in self._hash(_text(key)[len(self.prefix) :]).items()}
+        return out
+
+    def task_names(self) -> set[str]:
+        """Return the task names that some known node has loaded."""
+        nodes = [_text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")]
+        return {_text(t) for n in nodes for t in self._read("SMEMBERS", f"{self.prefix}tasks:{n}")}
+
+    def cancel(self, job_id: str, reason: str) -> JobRow:
+        """Cancel a job.
+
+        Raises:
+            NoSuchJob: unknown id.
+        """
+        if not self._run("cancel", job_id, reason, *_seed(), self._ttl_s):
+            raise NoSuchJob(job_id)
+        row = self.job(job_id)
+        if row is None:
+            raise NoSuchJob(job_id)
+        return row
+
+    def queues(self) -> dict[str, int]:
+        """Return how many messages each queue holds, all priorities summed."""
+        names = [keys.shared_queue(_text(c)) for c in self._read("HKEYS", f"{self.prefix}cohorts")]
+        for node in sorted(_text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")):
+            names += [keys.own_queue(lane, node) for lane in keys.OWN_QUEUE]
+        lists = {q: [self.prefix + keys.with_priority(q, p) for p in PRIORITY_STEPS] for q in names}
+        return {q: sum(int(self._read("LLEN", k)) for k in ks) for q, ks in lists.items()}
+
+    def extra(self) -> dict[str, Any]:
+        """Return driver facts for diagnosis."""
+        info = cast("dict[str, Any]", self.client.info("server"))
+        return {k: info.get(k) for k in ("redis_version", "valkey_version", "run_id", "uptime_in_seconds")}
+
+    def _hash(self, key: str) -> dict[str, str]:
+        got = self._read("HGETALL", self.prefix + key)
+        pairs = got.items() if isinstance(got, Mapping) else zip(got[::2], got[1::2], strict=True)
+        return {_text(k): _text(v) for k, v in pairs}
+
+
+def _seed() -> tuple[str, float]:
+    return ids.random64(), random.random()
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else "" if value is None else str(value)
+
+
+def _escape(prefix: str) -> str:
+    return prefix.replace("{", "[{]").replace("}", "[}]")

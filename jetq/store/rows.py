@@ -1,0 +1,74 @@
+"""Read the ledger's hashes as the rows that people and programs see. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from jetq.model.beat import NodeRow
+from jetq.model.job import JobRow
+
+#: A node that is late by this many beats is shown as stale (s).
+STALE_S = 3.0
+
+
+def job_row(job_id: str, h: Mapping[str, str]) -> JobRow:
+    """Return the row of one record."""
+    return JobRow(
+        id=job_id,
+        kind=h.get("kind", "task"),
+        name=h.get("name", ""),
+        state=h["state"],
+        nodes=[h["node"]] if h.get("node") else [],
+        attempts=int(h.get("attempts") or 0),
+        submitted_at=_float(h.get("at")),
+        started_at=_float(h.get("started_at")),
+        finished_at=_float(h.get("finished_at")),
+        result=_json(h.get("result")),
+        error=h.get("error") or None,
+        reason=h.get("reason") or _why_waiting(h),
+        history=_json(h.get("history")) or [],
+    )
+
+
+def node_row(name: str, h: Mapping[str, str], *, used: float, now_s: float, speed: dict[str, float]) -> NodeRow:
+    """Return the row of one node. ``now_s``: Redis clock; ``speed``: task name -> learned speed of its board."""
+    beat_at = _float(h.get("beat_at"))
+    age_s = None if beat_at is None else max(0.0, now_s - beat_at)
+    state = h.get("state", "gone")
+    if state != "gone" and (age_s is None or age_s > STALE_S):
+        state = "stale"
+    return NodeRow(
+        name=name,
+        state=state,
+        slots=int(h.get("slots") or 0),
+        used=used,
+        weight=float(h.get("weight") or 0),
+        speed=speed,
+        trim=float(h.get("trim") or 1),
+        labels=(h.get("labels") or "").split(),
+        board=h.get("board", ""),
+        beat_age_s=age_s,
+        metrics=_json(h.get("metrics")) or {},
+        identity=h.get("identity", ""),
+        epoch=h.get("epoch", ""),
+        version=h.get("version", ""),
+        running=_json(h.get("running")) or [],
+    )
+
+
+def _why_waiting(h: Mapping[str, str]) -> str | None:
+    if h["state"] == "QUEUED":
+        return "no eligible node has a free slot" + ("" if h.get("cohort") in (None, "any") else f" ({h['cohort']})")
+    if h["state"] == "WAITING":
+        return "its time has not come"
+    return None
+
+
+def _float(text: str | None) -> float | None:
+    return float(text) if text else None
+
+
+def _json(text: str | None) -> Any:
+    return json.loads(text) if text else None

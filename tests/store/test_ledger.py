@@ -1,0 +1,265 @@
+"""The ledger's calls one by one, on a real server."""
+
+from __future__ import annotations
+
+import pytest
+
+from jetq import ids
+from jetq.model.beat import Beat, Metrics, NodeFacts
+from jetq.model.needs import Needs
+from jetq.policy import strategies
+from jetq.store import keys
+from jetq.store.base import Order, Parcel
+from jetq.store.orders import digest
+from jetq.store.redis import RedisStore, connect
+
+
+class Cluster:
+    """A store with nodes that a test moves by hand."""
+
+    def __init__(self, url: str) -> None:
+        self.store = RedisStore(connect(url), "t")
+        self.epochs: dict[str, str] = {}
+
+    def node(self, name: str, slots: int = 2, *, labels: tuple[str, ...] = (), gpu: int = 0, board: str = "pc") -> None:
+        epoch = self.epochs[name] = ids.random64()
+        facts = NodeFacts(name, f"id-{name}", epoch, slots, gpu, 8 << 30, board, (f"node={name}", *labels), "0")
+        self.store.join(facts, strategies.rates(slots, 1.0, 1.0), dead_s=5)
+        self.beat(name, slots)
+
+    def beat(self, name: str, slots: int = 2, *, state: str = "up", seq: int = 1):
+        rates = strategies.rates(slots, 1.0, 1.0)
+        return self.store.beat(Beat(name, self.epochs[name], seq, state, rates, 0.0, 1.0, 1.0, Metrics()))
+
+    def put(self, job_id: str | None = None, body: str = "b", *, generation: int = 0, pub: str | None = None, **order):
+        needs = order.pop("needs", Needs())
+        extra = {k: order.pop(k) for k in ("delay_s", "expires_s") if k in order}
+        o = Order("t.work", needs=needs, **order)
+        p = Parcel(job_id or ids.new_job_id(), pub or ids.random64(), digest(o.name, body, needs), generation, "envelope", **extra)
+        return self.store.publish(o, [p])[0], p
+
+    def claim(self, parcel: Parcel, node: str, claimer: str = "c1"):
+        return self.store.claim(parcel.job_id, parcel.pub, node, self.epochs[node], claimer)
+
+    def length(self, queue: str, priority: int = 3) -> int:
+        return self.store.client.llen(self.store.prefix + keys.with_priority(queue, priority))
+
+    def state(self, parcel: Parcel) -> str:
+        row = self.store.job(parcel.job_id)
+        assert row is not None
+        return row.state
+
+    def used(self, name: str) -> float:
+        return next(n.used for n in self.store.nodes() if n.name == name)
+
+
+@pytest.fixture
+def cluster(redis_url: str) -> Cluster:
+    return Cluster(redis_url)
+
+
+def test_a_published_job_is_leased_recorded_and_sent_in_one_step(cluster: Cluster) -> None:
+    cluster.node("a")
+
+    placed, parcel = cluster.put()
+
+    assert (placed.verdict, placed.state, placed.node) == ("placed", "ASSIGNED", "a")
+    assert cluster.length("node.a") == 1
+    assert cluster.used("a") == 1
+
+
+def test_a_job_runs_from_claim_to_settle_and_frees_its_lease(cluster: Cluster) -> None:
+    cluster.node("a")
+    _, parcel = cluster.put()
+
+    claim = cluster.claim(parcel, "a")
+    assert claim.verdict == "run"
+    assert cluster.state(parcel) == "RUNNING"
+    assert cluster.store.settle(parcel.job_id, claim.token, "c1", "SUCCEEDED", result="42")
+
+    row = cluster.store.job(parcel.job_id)
+    assert row is not None and (row.state, row.result) == ("SUCCEEDED", 42)
+    assert cluster.used("a") == 0
+    assert cluster.store.settle(parcel.job_id, claim.token, "c1", "SUCCEEDED", result="42"), "a repeat gets the same answer"
+
+
+def test_a_claim_repeated_by_its_claimer_gets_the_same_token_and_nobody_else_does(cluster: Cluster) -> None:
+    cluster.node("a")
+    _, parcel = cluster.put()
+
+    first, again, other = cluster.claim(parcel, "a"), cluster.claim(parcel, "a"), cluster.claim(parcel, "a", "c2")
+
+    assert first.token == again.token
+    assert other.verdict == "refused"
+
+
+def test_full_nodes_leave_the_job_to_the_shared_queue_and_the_claim_takes_the_lease(cluster: Cluster) -> None:
+    cluster.node("a", 1)
+    _, first = cluster.put()
+    placed, second = cluster.put()
+    assert (placed.state, placed.node) == ("QUEUED", None)
+    assert cluster.length("shared:any") == 1
+
+    cluster.store.client.rpop(cluster.store.prefix + keys.with_priority("shared:any", 3))
+    assert cluster.claim(second, "a").verdict == "full"
+    assert cluster.length("shared:any") == 1, "a refused message is back at the pop end"
+
+    claim = cluster.claim(first, "a")
+    cluster.store.settle(first.job_id, claim.token, "c1", "SUCCEEDED")
+    assert cluster.claim(second, "a").verdict == "run"
+    assert cluster.used("a") == 1
+
+
+def test_newcomers_do_not_overtake_the_backlog(cluster: Cluster) -> None:
+    cluster.node("a", 1)
+    _, first = cluster.put()
+    cluster.put()
+    claim = cluster.claim(first, "a")
+    cluster.store.settle(first.job_id, claim.token, "c1", "SUCCEEDED")
+
+    placed, _ = cluster.put()
+    urgent, _ = cluster.put(priority=0)
+
+    assert placed.state == "QUEUED"
+    assert (urgent.state, urgent.node) == ("ASSIGNED", "a"), "an urgent job passes a normal backlog"
+
+
+def test_the_same_id_again(cluster: Cluster) -> None:
+    cluster.node("a")
+    _, p = cluster.put("job-1", "body")
+
+    same, _ = cluster.put("job-1", "body")
+    other, _ = cluster.put("job-1", "other body")
+    assert (same.verdict, same.state) == ("same", "ASSIGNED")
+    assert other.verdict == "refused"
+    assert cluster.length("node.a") == 1
+
+    claim = cluster.claim(p, "a")
+    retried, newer = cluster.put("job-1", "body", generation=1)
+    assert (retried.verdict, retried.state) == ("placed", "ASSIGNED")
+    assert not cluster.store.settle("job-1", claim.token, "c1", "SUCCEEDED"), "the old generation has lost its token"
+    assert cluster.claim(p, "a", "c9").verdict == "refused", "so has its message"
+
+    claim = cluster.claim(newer, "a", "c2")
+    cluster.store.settle("job-1", claim.token, "c2", "SUCCEEDED")
+    done, _ = cluster.put("job-1", "body", generation=2)
+    assert done.verdict == "done"
+
+
+def test_a_finished_body_is_never_run_again_though_its_owner_dies(cluster: Cluster) -> None:
+    cluster.node("a")
+    _, p = cluster.put()
+    claim = cluster.claim(p, "a")
+    assert cluster.store.finish(p.job_id, claim.token, "c1", '{"value": 7}')
+
+    assert cluster.store.lost(p.job_id, "a", "c1", "SIGKILL") == "ASSIGNED"
+    next_claim = cluster.claim(p, "a", "c2")
+
+    assert (next_claim.verdict, next_claim.outcome) == ("finish", '{"value": 7}')
+    assert next_claim.token != claim.token
+    assert not cluster.store.finish(p.job_id, claim.token, "c1", "{}")
+
+
+def test_poison_stops_at_the_third_attempt_with_its_history(cluster: Cluster) -> None:
+    cluster.node("a")
+    _, p = cluster.put()
+    for run in range(3):
+        assert cluster.claim(p, "a", f"c{run}").verdict == "run"
+        state = cluster.store.lost(p.job_id, "a", f"c{run}", "signal 9")
+
+    row = cluster.store.job(p.job_id)
+    assert state == "FAILED" and row is not None
+    assert row.attempts == 3 and len(row.history) == 3 and "signal 9" in (row.error or "")
+    assert cluster.used("a") == 0
+
+
+def test_cancel_ends_an_unclaimed_job_at_once_and_a_running_one_when_its_lane_reports(cluster: Cluster) -> None:
+    cluster.node("a")
+    _, waiting = cluster.put()
+    assert cluster.store.cancel(waiting.job_id, "changed my mind").state == "CANCELLED"
+    assert cluster.claim(waiting, "a").verdict == "refused"
+
+    _, running = cluster.put()
+    claim = cluster.claim(running, "a")
+    assert cluster.store.cancel(running.job_id, "stop").state == "RUNNING"
+    assert cluster.beat("a", seq=2).cancel == (running.job_id,)
+    assert cluster.used("a") == 1, "the lease stays until the process is gone"
+    assert not cluster.store.settle(running.job_id, claim.token, "c1", "SUCCEEDED")
+    assert cluster.state(running) == "CANCELLED"
+    assert cluster.used("a") == 0
+
+
+def test_countdown_waits_in_the_ledger_and_expiry_ends_what_is_late(cluster: Cluster) -> None:
+    cluster.node("a")
+    later, p = cluster.put(delay_s=0.0)
+    late, q = cluster.put(delay_s=60, expires_s=0.0)
+    assert (later.state, late.state) == ("WAITING", "WAITING")
+
+    cluster.store.due()
+
+    assert cluster.state(p) == "ASSIGNED"
+    assert cluster.state(q) == "CANCELLED"
+
+
+def test_a_stopping_node_hands_on_what_it_has_not_started(cluster: Cluster) -> None:
+    cluster.node("a")
+    _, p = cluster.put()
+    cluster.node("b")
+    cluster.beat("a", state="stopping", seq=2)
+
+    assert cluster.store.again("a", cluster.epochs["a"]) == 1
+
+    row = cluster.store.job(p.job_id)
+    assert row is not None and row.nodes == ["b"] and row.attempts == 0
+    assert cluster.claim(p, "a").verdict == "refused"
+    assert cluster.claim(p, "b").verdict == "run"
+
+
+def test_a_new_epoch_takes_over_and_the_old_one_is_refused(cluster: Cluster) -> None:
+    cluster.node("a")
+    _, p = cluster.put()
+    cluster.claim(p, "a")
+    old = cluster.epochs["a"]
+
+    cluster.node("a")
+
+    assert not cluster.store.beat(Beat("a", old, 9, "up", {}, 0.0, 1.0, 1.0, Metrics())).accepted
+    row = cluster.store.job(p.job_id)
+    assert row is not None and row.state in ("QUEUED", "ASSIGNED") and row.attempts == 1
+
+
+def test_labels_gpu_and_memory_decide_who_may_take_a_job(cluster: Cluster) -> None:
+    cluster.node("a", labels=("zone=yard",))
+    cluster.node("b", gpu=1)
+
+    yard, _ = cluster.put(needs=Needs(("zone=yard",)))
+    gpu, _ = cluster.put(needs=Needs(gpu=1))
+    second, _ = cluster.put(needs=Needs(gpu=1))
+    nobody, _ = cluster.put(needs=Needs(("zone=moon",)))
+
+    assert (yard.node, gpu.node) == ("a", "b")
+    assert second.state == "QUEUED", "a GPU is exclusive"
+    assert nobody.verdict == "refused" and "zone=moon" in nobody.why
+
+
+def test_strategies_share_work_as_they_say(cluster: Cluster) -> None:
+    cluster.node("big", 8)
+    cluster.node("small", 4)
+
+    least = [cluster.put(strategy="least_connections")[0].node for _ in range(6)]
+    assert least.count("big") == 4 and least.count("small") == 2
+
+    turns = [cluster.put(strategy="round_robin")[0].node for _ in range(4)]
+    assert turns.count("big") == 2 and turns.count("small") == 2
+
+
+def test_a_restored_message_is_put_back_where_its_job_is(cluster: Cluster) -> None:
+    cluster.node("a")
+    _, p = cluster.put()
+    cluster.store.client.delete(cluster.store.prefix + keys.with_priority("node.a", 3))
+
+    assert cluster.store.put_back(p.job_id, p.pub)
+
+    assert cluster.length("node.a") == 1
+    cluster.claim(p, "a")
+    assert not cluster.store.put_back(p.job_id, p.pub)
