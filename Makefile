@@ -11,7 +11,7 @@ ARGS ?=
 CLIPS := clips/bikes.mp4
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format bench clips clean
+.PHONY: help install demo test check format bench clips wheels clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
@@ -40,8 +40,11 @@ bench: $(VENV)/.test clips ## measure every row of the budget, as ratios (under 
 
 clips: $(CLIPS) ## fetch four short real clips into clips/
 
+wheels: $(BIN)/python ## build wheels of jetq and all it needs, for an image built without a network
+	$(PIP) wheel -q -c constraints.txt -w wheels '.[video,web]'
+
 clean: ## remove the venv, the clips and all caches
-	rm -rf $(VENV) clips out build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) clips out wheels build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
