@@ -118,8 +118,9 @@ def rates(slots: int, prior: float, trim: float) -> dict[str, float]:
         trim: 0.25..1, from policy/trim.py.
     """
     node = Capacity(slots, prior, trim)
-    return {name: _sane(own.rate(node)) for name, own in known().items()}
+    return {name: sane_rate(own.rate(node)) for name, own in known().items()}
 
 
-def _sane(rate: float) -> float:
+def sane_rate(rate: float) -> float:
+    """Return a rate that can be compared, whatever a strategy gave."""
     return min(rate, MAX_RATE) if math.isfinite(rate) and rate > 0 else MAX_RATE
