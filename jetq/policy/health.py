@@ -25,13 +25,15 @@ class Health:
         self._gpu = Smooth(FOREIGN_TAU_S)
         self._failed = 0.0
         self._ended = 0.0
+        self._totals = (0, 0)
         self._counted_at_s = 0.0
 
-    def ended(self, at_s: float, *, done: int = 0, failed: int = 0) -> None:
-        """Count jobs that ended here since the last call; ``done`` went well, ``failed`` did not."""
+    def ended(self, at_s: float, *, ended: int, failed: int) -> None:
+        """Take the totals of jobs that ended and that failed here, as the ledger counts them in this epoch."""
         self._fade(at_s)
-        self._ended += max(0, done) + max(0, failed)
-        self._failed += max(0, failed)
+        self._ended += max(0, ended - self._totals[0])
+        self._failed += max(0, failed - self._totals[1])
+        self._totals = (ended, failed)
 
     def observe(
         self, metrics: Metrics, at_s: float, *, own_cpu: float | None = None, own_gpu: float | None = None

@@ -12,8 +12,6 @@ from jetq.policy.smooth import sane
 KEEP = 20
 #: Fewer runs teach nothing.
 AFTER = 5
-#: A failure counts as a run of at least this long (s): what fails fast must not look fast.
-FAILED_S = 5.0
 #: A learned factor stays within 1/LIMIT..LIMIT.
 LIMIT = 32.0
 #: Standard error of a median in units of (standard deviation / sqrt(n)), and of a quartile range in deviations.
@@ -22,18 +20,14 @@ _MEDIAN_ERROR, _QUARTILES = 1.2533, 1.349
 _TICK_S = 1e-4
 
 
-def observation_s(run_s: float, *, failed: bool) -> float:
-    """Return the run time to remember for one run."""
-    return max(run_s, FAILED_S) if failed else run_s
-
-
 def factors(runs: Mapping[str, Sequence[float]], priors: Mapping[str, float]) -> dict[str, float]:
     """Return for each board the factor on its prior for one task name: 2.0 = twice as fast as the prior says.
 
+    Only runs that went well belong here: failures go into the trim, so that what fails fast does not look fast.
     Never call it with the runs of several names pooled: a board that got the long jobs would look slow.
 
     Args:
-        runs: board -> its run times of this task, in seconds, oldest first; only the last 20 count.
+        runs: board -> its run times of this task, in seconds, newest first; the first 20 count.
         priors: board -> speed of one slot, a PC = 1.0.
 
     Boards with fewer than 5 runs, and a board without another to compare with, keep 1.0. A median of 20 scattered run
@@ -62,7 +56,7 @@ def _shrunk(gap: float, error: float) -> float:
 
 def _work(times: Sequence[float], prior: float) -> tuple[float, float] | None:
     """Return log(run time x prior) and its standard error, or None if too few sane runs are known."""
-    logs = [math.log(max(t, _TICK_S)) for t in times if sane(t) is not None][-KEEP:]
+    logs = [math.log(max(t, _TICK_S)) for t in times if sane(t) is not None][:KEEP]
     if len(logs) < AFTER:
         return None
     low, _, high = quantiles(logs, n=4)

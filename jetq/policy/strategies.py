@@ -50,18 +50,17 @@ class Strategy:
     name: str
     mode: Mode
     rate: Rate
-    learns: bool = False  # divide by the speed learned for (task name, board)
-    counts_net: bool = False  # add what reaching the node costs
+    learns: bool = False  # only ``least``: add what reaching the node costs, divide by the speed learned for the task
 
     @property
     def how(self) -> str:
-        """What the publish script is told: ``least``, ``stride``, or ``learned`` (least, with speeds and net)."""
-        return "learned" if self.learns or self.counts_net else self.mode
+        """The mode as the ledger's scripts name it: ``least``, ``learned`` or ``stride``."""
+        return "learned" if self.learns and self.mode == "least" else self.mode
 
     def score(self, leases: float, rate: float, *, speed: float = 1.0, net: float = 0.0) -> float:
         """Return the score of a node in mode ``least``; the ledger's script computes the same."""
         cost = (leases + 1) * rate
-        return (cost / speed if self.learns else cost) + (net if self.counts_net else 0.0)
+        return (cost + net) / speed if self.learns else cost
 
 
 BUILT_IN: dict[str, Strategy] = {
@@ -70,7 +69,7 @@ BUILT_IN: dict[str, Strategy] = {
         Strategy("round_robin", "stride", lambda _: 1.0),
         Strategy("least_connections", "least", lambda node: 1.0 / node.slots),
         Strategy("weighted", "stride", lambda node: 1.0 / node.weight),
-        Strategy("dynamic", "least", lambda node: 1.0 / (node.weight * node.trim), learns=True, counts_net=True),
+        Strategy("dynamic", "least", lambda node: 1.0 / (node.weight * node.trim), learns=True),
     )
 }
 

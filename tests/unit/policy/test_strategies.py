@@ -79,9 +79,15 @@ def test_rates_stay_finite_and_above_zero_whatever_comes_in(slots, prior_, trim)
     assert 0 < strategies.sane_rate(own.rate(Capacity(slots, prior_, trim))) <= strategies.MAX_RATE
 
 
-def test_dynamic_adds_net_and_divides_by_the_learned_speed_and_others_do_not():
-    assert strategies.get("dynamic").score(1, 0.5, speed=2.0, net=0.1) == pytest.approx(0.6)
+def test_only_dynamic_counts_net_and_the_learned_speed():
+    assert strategies.get("dynamic").score(1, 0.5, speed=2.0, net=0.1) == pytest.approx(0.55)
     assert strategies.get("least_connections").score(1, 0.5, speed=2.0, net=0.1) == pytest.approx(1.0)
+    assert {name: own.how for name, own in strategies.BUILT_IN.items()} == {
+        "round_robin": "stride",
+        "least_connections": "least",
+        "weighted": "stride",
+        "dynamic": "learned",
+    }
 
 
 def test_boards_are_ordered_by_generation_and_unknown_ones_count_as_a_pc():

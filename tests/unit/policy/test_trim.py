@@ -92,7 +92,7 @@ def test_load_that_cannot_be_told_apart_is_not_called_foreign():
 
 def test_ten_failures_bring_the_trim_to_its_floor_and_a_quiet_minute_restores_it():
     health = Health()
-    health.ended(0.0, failed=10)
+    health.ended(0.0, ended=10, failed=10)
 
     failing = [health.observe(Metrics(), float(s)) for s in range(1, 6)]
     recovered = [health.observe(Metrics(), float(s)) for s in range(6, 61)]
@@ -103,7 +103,8 @@ def test_ten_failures_bring_the_trim_to_its_floor_and_a_quiet_minute_restores_it
 
 def test_one_failure_among_many_good_runs_is_no_verdict():
     health = Health()
-    health.ended(0.0, done=50, failed=1)
+    health.ended(0.0, ended=51, failed=1)
+    health.ended(0.0, ended=51, failed=1)
 
     assert health.observe(Metrics(), 1.0) > 0.95
 
