@@ -41,7 +41,7 @@ bench: $(VENV)/.test clips ## measure every row of the budget, as ratios (under 
 clips: $(CLIPS) ## fetch four short real clips into clips/
 
 wheels: $(BIN)/python ## build wheels of jetq and all it needs, for an image built without a network
-	$(PIP) wheel -q -c constraints.txt -w wheels '.[video,web]'
+	$(PIP) wheel -q -c constraints.txt -w wheels 'setuptools>=65' '.[video,web]'
 
 clean: ## remove the venv, the clips and all caches
 	rm -rf $(VENV) clips out wheels build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
