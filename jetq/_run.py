@@ -12,4 +12,4 @@ if __name__ == "__main__":
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     from jetq.cli import main
 
-    main()
+    sys.exit(main())

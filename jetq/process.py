@@ -192,17 +192,18 @@ def kill_tree(root: int) -> list[int]:
     return tree
 
 
-def marked(prefix: str, *, spare: str = "") -> list[int]:
+def marked(prefix: str | None, *, spare: str = "") -> list[int]:
     """Return the pids whose marker is ``prefix`` or lies below it.
 
     Args:
-        prefix: dotted parts, the outermost first.
+        prefix: dotted parts, the outermost first; None: any marker at all.
         spare: markers that are this or lie below it are left out; so are this process and its parent.
     """
     out = []
     for pid in set(_pids()) - {os.getpid(), os.getppid()}:
         mark = _mark_of(pid)
-        if _is_below(mark, prefix) and not (spare and _is_below(mark, spare)):
+        wanted = bool(mark) if prefix is None else _is_below(mark, prefix)
+        if wanted and not (spare and _is_below(mark, spare)):
             out.append(pid)
     return sorted(out)
 

@@ -1,0 +1,1 @@
+"""What a node can say about itself."""
