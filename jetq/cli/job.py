@@ -1,0 +1,162 @@
+"""List, show, wait for and cancel jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import click
+
+from jetq.cli.format import brief, duration, moment, print_fields, print_json, print_table
+from jetq.cli.options import Where, broker_options, json_option
+from jetq.client import Job
+from jetq.errors import JobCancelled, JobFailed, NoSuchJob
+from jetq.model.job import JobRow, JobState
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  jetq job list --state FAILED
+  jetq job show 0b6f6f6e-5c1c-4d5e-8f53-0b7f3b1f2f3a
+  jetq job wait --timeout 60 ID
+  jetq job cancel ID"""
+)
+def command() -> None:
+    """List, show, wait for and cancel jobs."""
+
+
+@command.command("list", epilog="Example: jetq job list --state RUNNING --limit 20")
+@click.option("--state", type=click.Choice([s.value for s in JobState], case_sensitive=False), help="Only these.")
+@click.option("--name", metavar="TASK", help="Only jobs of this task.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, help="Look at the newest N.  [default: 1000]")
+@json_option
+@broker_options
+def list_jobs(
+    *,
+    state: str | None,
+    name: str | None,
+    limit: int,
+    as_json: bool,
+    where: Where,
+) -> None:
+    """List the newest jobs, newest first, finished ones included."""
+    rows = [row for row in where.ledger().jobs(limit) if state in (None, row.state) and name in (None, row.name)]
+    if as_json:
+        print_json([row.as_json() for row in rows])
+        return
+    columns = ("id", "task", "state", "node", "submitted", "took", "result or reason")
+    print_table(columns, (_cells(row) for row in rows), empty="no jobs; send one with `jetq submit NAME`")
+
+
+@command.command("show", epilog="Example: jetq job show ID --json")
+@click.argument("job_id", metavar="ID")
+@json_option
+@broker_options
+def show(*, job_id: str, as_json: bool, where: Where) -> None:
+    """Show one job: where it is, why, and every attempt so far."""
+    row = where.ledger().job(job_id)
+    if row is None:
+        raise NoSuchJob(job_id)
+    if as_json:
+        print_json(row.as_json())
+        return
+    print_fields(
+        [
+            ("id", row.id),
+            ("task", row.name),
+            ("kind", row.kind),
+            ("state", row.state),
+            ("node", row.nodes),
+            ("attempts", row.attempts),
+            ("submitted", moment(row.submitted_at)),
+            ("started", moment(row.started_at)),
+            ("finished", moment(row.finished_at)),
+            ("took", duration(_took_s(row))),
+            ("result", None if row.result is None else brief(row.result, most=2000)),
+            ("error", row.error),
+            ("reason", row.reason),
+        ]
+    )
+    if row.history:
+        print()
+        events = [(moment(h.get("at")), h.get("what"), h.get("node"), h.get("why")) for h in row.history]
+        print_table(("at", "what", "node", "why"), events, empty="")
+
+
+@command.command("wait", epilog="Example: jetq job wait ID --timeout 60 && echo done")
+@click.argument("job_id", metavar="ID")
+@click.option("--timeout", type=float, metavar="S", help="Wait for at most S seconds.")
+@json_option
+@broker_options
+def wait(
+    *,
+    job_id: str,
+    timeout: float | None,
+    as_json: bool,
+    where: Where,
+) -> int:
+    """Wait until a job has ended and print its result. Exit code 1 if it failed, was cancelled or is not done."""
+    return finish(Job(where.ledger(), job_id), timeout, as_json=as_json)
+
+
+@command.command("cancel", epilog="Example: jetq job cancel ID --reason 'wrong camera'")
+@click.argument("job_ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--reason", default="cancelled from the command line", help="Kept in the job's record.")
+@json_option
+@broker_options
+def cancel(
+    *,
+    job_ids: tuple[str, ...],
+    reason: str,
+    as_json: bool,
+    where: Where,
+) -> None:
+    """Cancel jobs: at once where nothing runs, else their nodes kill them."""
+    ledger = where.ledger()
+    for job_id in job_ids:
+        row = ledger.cancel(job_id, reason)
+        if as_json:
+            print_json(row.as_json())
+        else:
+            print(f"{row.id} {row.state}" if row.ended else f"{row.id} {row.state}, its node is asked to kill it")
+
+
+def finish(job: Job, timeout: float | None, *, as_json: bool) -> int:
+    """Wait for a job, print its result (or its whole row as JSON) and return the exit code.
+
+    Raises:
+        JobFailed, JobCancelled: how it ended, where the row is not printed.
+    """
+    row = job.wait(timeout)
+    good = row.state == JobState.SUCCEEDED.value
+    if as_json:
+        print_json(row.as_json())
+    elif good:
+        print(row.result if isinstance(row.result, str) else json.dumps(row.result, default=str))
+    elif row.state == JobState.FAILED.value:
+        raise JobFailed(row.id, row.error or row.reason or "no error was kept")
+    else:
+        raise JobCancelled(row.id, row.reason or "")
+    return 0 if good else 1
+
+
+def _cells(row: JobRow) -> Sequence[object]:
+    shown = row.error or row.reason
+    if row.state == JobState.SUCCEEDED.value:
+        shown = brief(row.result)
+    return (
+        row.id,
+        row.name,
+        row.state,
+        row.nodes,
+        moment(row.submitted_at),
+        duration(_took_s(row)),
+        brief(shown or ""),
+    )
+
+
+def _took_s(row: JobRow) -> float | None:
+    if row.started_at is None or row.finished_at is None:
+        return None
+    return row.finished_at - row.started_at

@@ -1,0 +1,300 @@
+"""The Python way in: `JetQ` sends work and asks about it, `Job` is one piece of it."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from jetq import ids, wire
+from jetq.config import Settings
+from jetq.errors import (
+    BrokerDown,
+    JobCancelled,
+    JobFailed,
+    NoNodeCarries,
+    NoSuchJob,
+    PublishRefused,
+    UsageError,
+    WaitTimeout,
+)
+from jetq.model import needs as needs_of
+from jetq.model.beat import NodeRow
+from jetq.model.job import JobRow, JobState
+from jetq.model.needs import Needs
+from jetq.policy import strategies
+from jetq.policy.explain import explain
+from jetq.store.base import Placed, Reader
+
+#: The wait between two looks at a job grows from the first to the second (s).
+FIRST_LOOK_S, LAST_LOOK_S = 0.02, 0.5
+#: A wait outlives a broker that is away for so long (s): work goes on meanwhile.
+BROKER_PATIENCE_S = 30.0
+#: What is known of the nodes is asked again after so long (s).
+_FRESH_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where, when and how a job runs."""
+
+    labels: Sequence[str] = ()  # all of them must be carried by the node
+    gpu: int = 0  # 1 holds the node's GPU for this job alone
+    mem_bytes: int = 0  # memory the job declares; it is not measured
+    slots: float = 1  # units of concurrent work
+    strategy: str | None = None  # how to choose the node; None: the cluster's
+    priority: str | int | None = None  # urgent, normal or low
+    countdown_s: float | None = None  # not before this long from now
+    expires_s: float | None = None  # not started after this long from now
+    wait_for_node: bool = False  # accept needs that no node can serve yet
+
+    def __post_init__(self) -> None:
+        if isinstance(self.labels, str):
+            raise UsageError(f"labels must be a list of labels, not {self.labels!r}; write [{self.labels!r}]")
+        object.__setattr__(self, "labels", self.needs.labels)
+        object.__setattr__(self, "priority", needs_of.priority(self.priority))
+        if self.strategy is not None:
+            strategies.get(self.strategy)
+        for what in ("countdown_s", "expires_s"):
+            value = getattr(self, what)
+            if value is not None and not 0 <= value < float("inf"):
+                raise UsageError(f"{what[:-2]} must be a number of seconds, 0 or more, not {value}")
+
+    @property
+    def needs(self) -> Needs:
+        """What the job holds on its node."""
+        return Needs(tuple(self.labels), float(self.slots), self.gpu, self.mem_bytes)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        return asdict(self)
+
+
+class Job:
+    """One job, wherever it is. Every read asks the ledger."""
+
+    def __init__(self, store: Reader, job_id: str) -> None:
+        self.id = job_id
+        self._store = store
+
+    def __repr__(self) -> str:
+        return f"Job({self.id!r})"
+
+    def row(self) -> JobRow:
+        """Return all that is known of it.
+
+        Raises:
+            NoSuchJob: its record has expired.
+        """
+        row = self._store.job(self.id)
+        if row is None:
+            raise NoSuchJob(self.id)
+        return row
+
+    @property
+    def state(self) -> JobState:
+        """Where it is now."""
+        return JobState(self.row().state)
+
+    def wait(self, timeout: float | None = None) -> JobRow:
+        """Return its row once it has ended, however it ended.
+
+        Args:
+            timeout: s; None waits for as long as it takes.
+
+        Raises:
+            WaitTimeout: it has not ended by then; it goes on.
+            BrokerDown: the broker has been away for 30 s.
+        """
+        started_s = seen_s = time.monotonic()
+        look_s, state = FIRST_LOOK_S, "unknown"
+        while True:
+            try:
+                row = self.row()
+                seen_s, state = time.monotonic(), row.state
+                if row.ended:
+                    return row
+            except BrokerDown:
+                if time.monotonic() - seen_s > BROKER_PATIENCE_S:
+                    raise
+            waited_s = time.monotonic() - started_s
+            if timeout is not None and waited_s >= timeout:
+                raise WaitTimeout(self.id, waited_s, state)
+            time.sleep(look_s if timeout is None else min(look_s, timeout - waited_s))
+            look_s = min(look_s * 1.4, LAST_LOOK_S)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Return what the task returned, once it has.
+
+        Raises:
+            JobFailed: it ended FAILED; the message holds its error.
+            JobCancelled: somebody cancelled it.
+            WaitTimeout: it has not ended within ``timeout`` (s).
+        """
+        row = self.wait(timeout)
+        if row.state == JobState.FAILED.value:
+            raise JobFailed(self.id, row.error or row.reason or "no error was kept")
+        if row.state == JobState.CANCELLED.value:
+            raise JobCancelled(self.id, row.reason or "")
+        return row.result
+
+    def cancel(self, reason: str = "cancelled by its owner") -> JobRow:
+        """Cancel it: at once if nothing runs, else its node is asked to kill it."""
+        return self._store.cancel(self.id, reason)
+
+
+class JetQ:
+    """A cluster, seen by somebody who has work for it. Needs no task code: work is sent by name."""
+
+    def __init__(self, broker: str | None = None, **settings: Any) -> None:
+        """Connect to a cluster.
+
+        Args:
+            broker: URL; None: ``JETQ_BROKER_URL``, else the `jetq up` that runs on this machine.
+            settings: fields of :class:`jetq.Settings`, for example ``cluster="yard"``.
+
+        Raises:
+            UsageError: a bad setting, or no broker anywhere.
+            BrokerDown, BrokerUnfit: the broker cannot be used.
+        """
+        asked = Settings.from_environ(broker_url=broker, **settings)
+        self._open(asked.with_(broker_url=wire.broker_url(asked)))
+
+    @classmethod
+    def over(cls, settings: Settings) -> JetQ:
+        """Return a client of settings whose broker is named and checked already."""
+        made = cls.__new__(cls)
+        made._open(settings)
+        return made
+
+    def _open(self, settings: Settings) -> None:
+        self.settings = settings
+        self._store = wire.open_store(settings, settings.broker_url)
+        self._producer = wire.Producer(settings, self._store)
+        self._nodes: list[NodeRow] = []
+        self._names: set[str] = set()
+        self._asked_s = float("-inf")
+
+    def submit(
+        self,
+        name: str,
+        *args: Any,
+        job_id: str | None = None,
+        labels: Sequence[str] = (),
+        gpu: int = 0,
+        mem_bytes: int = 0,
+        slots: float = 1,
+        strategy: str | None = None,
+        priority: str | int | None = None,
+        countdown: float | None = None,
+        expires: float | None = None,
+        wait_for_node: bool = False,
+        **kwargs: Any,
+    ) -> Job:
+        """Send one task and return its job. What is no option (:class:`Options`) is the task's own argument.
+
+        A task whose arguments have the names of options is sent by :meth:`send`, which also lists the errors.
+        """
+        options = Options(
+            tuple(labels), gpu, mem_bytes, slots, strategy, priority, countdown, expires, wait_for_node=wait_for_node
+        )
+        return self.send(name, args, kwargs, options, job_id=job_id)
+
+    def send(
+        self,
+        name: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        options: Options | None = None,
+        *,
+        job_id: str | None = None,
+    ) -> Job:
+        """Send one task and return its job.
+
+        Args:
+            name: task name, for example ``yard.count``.
+            args, kwargs: the task's arguments: anything JSON can hold.
+            options: where, when and how it runs.
+            job_id: same id, same work: sending it again is safe and sends nothing twice.
+
+        Raises:
+            UsageError: arguments that are not JSON or too large, or a task no node knows.
+            NoNodeCarries: no node can ever serve what it needs.
+            PublishRefused: the id is in use for other work.
+            PublishUnknown: the broker did not answer; send it again with the id in the error.
+        """
+        asked = options or Options()
+        checked = ids.job_id(job_id) if job_id is not None else None
+        self._admit(name, asked)
+        return self._job(self._producer.submit(name, (args, kwargs or {}), asked.plain(), job_id=checked))
+
+    def submit_many(
+        self, name: str, calls: Sequence[Sequence[Any] | Mapping[str, Any]], options: Options | None = None, **more: Any
+    ) -> list[Job]:
+        """Send one task many times, 200 in a script, and return the jobs in the order of ``calls``.
+
+        Args:
+            name: task name.
+            calls: the positional arguments of each call, or a mapping of its keyword arguments.
+            options: where, when and how they run; ``more`` are single fields of it (``labels=["gpu"]``).
+
+        Raises:
+            The errors of :meth:`send`; nothing is sent if one call cannot be.
+        """
+        asked = replace(options or Options(), **more)
+        self._admit(name, asked)
+        pairs = [((), call) if isinstance(call, Mapping) else (call, {}) for call in calls]
+        return [self._job(placed) for placed in self._producer.submit_many(name, pairs, asked.plain())]
+
+    def job(self, job_id: str) -> Job:
+        """Return the job of that id; nothing is asked yet."""
+        return Job(self._store, ids.job_id(job_id))
+
+    def jobs(self, limit: int = 1000) -> list[JobRow]:
+        """Return the newest jobs, newest first, ended ones included."""
+        return self._store.jobs(limit)
+
+    def nodes(self) -> list[NodeRow]:
+        """Return all known nodes by name."""
+        return self._store.nodes()
+
+    def _admit(self, name: str, options: Options) -> None:
+        """Refuse what no node knows or can ever serve. Old knowledge is renewed before it refuses anything."""
+        self._look(renew=False)
+        if self._fault(name, options) is not None:
+            self._look(renew=True)
+            fault = self._fault(name, options)
+            if fault is not None:
+                raise fault
+
+    def _fault(self, name: str, options: Options) -> UsageError | None:
+        return self._unknown(name) or (None if options.wait_for_node else self._unserved(options.needs))
+
+    def _look(self, *, renew: bool) -> None:
+        now_s = time.monotonic()
+        if renew or now_s - self._asked_s > _FRESH_S:
+            self._nodes, self._names, self._asked_s = self._store.nodes(), self._store.task_names(), now_s
+
+    def _unknown(self, name: str) -> UsageError | None:
+        if name in self._names or not self._names:  # without any node nothing is known: it waits for one
+            return None
+        near = difflib.get_close_matches(name, self._names, n=3, cutoff=0.5) or sorted(self._names)[:8]
+        return UsageError(f"no node knows a task called {name!r}; did you mean {' or '.join(near)}?")
+
+    def _unserved(self, wanted: Needs) -> NoNodeCarries | None:
+        if wanted == Needs():
+            return None
+        there = [node for node in self._nodes if node.state != "gone"]
+        standings = explain(there, wanted, strategies.get(strategies.DEFAULT))
+        if any(standing.eligible for standing in standings):
+            return None
+        each = "; ".join(f"{s.node} {s.why}" for s in standings[:4]) or "no node is there"
+        more = f"; and {len(standings) - 4} more" if len(standings) > 4 else ""
+        return NoNodeCarries(f"no node can serve this job: {each}{more} (wait for one: --wait-for-node)")
+
+    def _job(self, placed: Placed) -> Job:
+        if placed.verdict == "refused":
+            raise PublishRefused(placed.job_id, placed.why)
+        return Job(self._store, placed.job_id)
