@@ -72,7 +72,7 @@ def _standing(
     score = None
     if not never and not busy:
         rate = strategies.rates(row.slots, prior, row.trim)[strategy.name]
-        score = strategy.score(row.used, rate, speed=speed, net=net)
+        score = strategy.score(row.used, row.slots, rate, speed=speed, net=net)
     return Standing(
         node=row.name,
         rank=None,

@@ -43,8 +43,10 @@ Rate = Callable[[Capacity], float]
 class Strategy:
     """How to choose among the nodes that have a free slot. No I/O: the ledger's script does the choosing.
 
-    ``least`` picks the smallest ``(leases + 1) * rate``. ``stride`` picks the smallest pass value, which grows by
-    ``rate`` at each pick: with rate 1 everybody in turn, with rate 1/weight smooth weighted round robin.
+    ``least`` picks the smallest ``(leases + 1) * rate``, or, where it learns, ``(slots + leases + 1) * rate``: a job
+    runs about as fast beside others as alone, but a full node is worth half of an empty one (docs/adr/0003).
+    ``stride`` picks the smallest pass value, which grows by ``rate`` at each pick: with rate 1 everybody in turn, with
+    rate 1/weight weighted round robin.
     """
 
     name: str
@@ -57,10 +59,11 @@ class Strategy:
         """The mode as the ledger's scripts name it: ``least``, ``learned`` or ``stride``."""
         return "learned" if self.learns and self.mode == "least" else self.mode
 
-    def score(self, leases: float, rate: float, *, speed: float = 1.0, net: float = 0.0) -> float:
+    def score(self, leases: float, slots: int, rate: float, *, speed: float = 1.0, net: float = 0.0) -> float:
         """Return the score of a node in mode ``least``; the ledger's script computes the same."""
-        cost = (leases + 1) * rate
-        return (cost + net) / speed if self.learns else cost
+        if not self.learns:
+            return (leases + 1) * rate
+        return ((slots + leases + 1) * rate + net) / speed
 
 
 BUILT_IN: dict[str, Strategy] = {

@@ -14,7 +14,7 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     cohorts                          HASH                               cohort -> {"labels", "slots", "gpu", "mem"}
     views                            HASH                               "strategy cohort" -> how (least, learned, stride)
     free:<strategy> <cohort>:<board> ZSET                               nodes with a free slot by score, lowest is next
-    pass:<strategy>                  HASH                               stride: node -> pass value
+    pass:<strategy>                  HASH                               stride: node -> pass value; "*": whose turn it is
     node.<name>                      LIST    (+ priority suffix)        messages for the node's tasks lane
     processes.<name>                 LIST    (+ priority suffix)        messages for the node's processes lane
     shared:<cohort>                  LIST    (+ priority suffix)        messages for whichever node has a slot first

@@ -43,10 +43,13 @@ local function rescore(node, salt)
     if n[1] == 'up' and room >= slots and n[3] - gpu >= g and n[4] - mem >= m then
       local score
       if how == 'stride' then
-        score = call('HGET', P .. 'pass:' .. v[7], node) or 0
+        -- Who was full or away goes on at the others' turn: it may not catch up on what it missed.
+        local pass = call('HMGET', P .. 'pass:' .. v[7], node, '*')
+        score = math.max(pass[1] or 0, pass[2] or 0)
+      elseif how == 'learned' then
+        score = (n[2] + used + 1) * rate * (1 + salt * 1e-6) + n[6]
       else
         score = (used + 1) * rate * (1 + salt * 1e-6)
-        if how == 'learned' then score = score + n[6] end
       end
       call('ZADD', P .. key, score, node)
     else
@@ -125,7 +128,7 @@ local function pick(o)
   if not node or backlog(node, o.prio) then return nil end
   if o.how == 'stride' then
     local rate = cjson.decode(call('HGET', P .. 'node:' .. node, 'rates'))[o.strategy]
-    call('HSET', P .. 'pass:' .. o.strategy, node, string.format('%.17g', best + rate))
+    call('HSET', P .. 'pass:' .. o.strategy, node, string.format('%.17g', best + rate), '*', string.format('%.17g', best))
   end
   return node
 end

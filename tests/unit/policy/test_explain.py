@@ -32,7 +32,7 @@ def test_the_cheapest_node_comes_first_and_full_and_unfit_ones_say_why():
     found = explain(nodes, Needs(), get("dynamic"))
 
     assert [s.node for s in found] == ["fast", "slow", "full", "late"]
-    assert [s.score for s in found[:2]] == [2 / 8, 1.0]
+    assert [s.score for s in found[:2]] == [6 / 8, 3.0]
     assert [s.rank for s in found] == [1, 2, None, None]
     assert found[0].why == "costs least"
     assert "full (2 of 2 slots)" in found[2].why
@@ -59,7 +59,7 @@ def test_the_learned_speed_of_the_task_counts_for_dynamic_only():
     dynamic = explain(nodes, Needs(), get("dynamic"), name="yard.count")
     plain = explain(nodes, Needs(), get("least_connections"), name="yard.count")
 
-    assert [(s.node, s.score) for s in dynamic] == [("a", 0.25), ("b", 1.0)]
+    assert [(s.node, s.score) for s in dynamic] == [("a", 0.5), ("b", 2.0)]
     assert [(s.rank, s.why) for s in plain] == [(1, "drawn by lot among equals")] * 2
 
 

@@ -80,8 +80,8 @@ def test_rates_stay_finite_and_above_zero_whatever_comes_in(slots, prior_, trim)
 
 
 def test_only_dynamic_counts_net_and_the_learned_speed():
-    assert strategies.get("dynamic").score(1, 0.5, speed=2.0, net=0.1) == pytest.approx(0.55)
-    assert strategies.get("least_connections").score(1, 0.5, speed=2.0, net=0.1) == pytest.approx(1.0)
+    assert strategies.get("dynamic").score(1, 2, 0.5, speed=2.0, net=0.1) == pytest.approx(1.05)
+    assert strategies.get("least_connections").score(1, 2, 0.5, speed=2.0, net=0.1) == pytest.approx(1.0)
     assert {name: own.how for name, own in strategies.BUILT_IN.items()} == {
         "round_robin": "stride",
         "least_connections": "least",
