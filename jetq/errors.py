@@ -13,7 +13,8 @@
     ├── PublishUnknown        the broker did not answer: the job may or may not exist (exit 69)
     ├── JobFailed             a job that was waited for ended FAILED
     ├── JobCancelled          a job that was waited for ended CANCELLED
-    └── WaitTimeout           a job that was waited for has not ended in time
+    ├── WaitTimeout           a job that was waited for has not ended in time
+    └── VideoUnreadable       a video that was fine when it was submitted cannot be read on the node
 
 Facts are attributes; each message is whole without them and says what to do.
 """
@@ -126,3 +127,7 @@ class WaitTimeout(JetqError):
     def __init__(self, job_id: str, waited_s: float, state: str) -> None:
         super().__init__(f"job {job_id} is still {state} after {waited_s:.0f} s; it goes on: `jetq job wait {job_id}`")
         self.job_id = job_id
+
+
+class VideoUnreadable(JetqError):
+    """A video that was fine when it was submitted cannot be read on the node."""

@@ -1,0 +1,1 @@
+"""Analyzers, by built-in name or as ``module:Class``."""
