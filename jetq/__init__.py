@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jetq._version import __version__
 
 if TYPE_CHECKING:
-    from jetq.client import Job, JetQ
+    from jetq.client import JetQ, Job
     from jetq.config import Settings
     from jetq.wire import create_app, install
 

@@ -15,7 +15,10 @@ from jetq.errors import UsageError
 
 #: What jetq sets for jobs and for its own processes; known, but nothing a person sets.
 EXPORTED = frozenset(
-    {"JETQ_JOB_ID", "JETQ_TOKEN", "JETQ_ATTEMPT", "JETQ_CKPT_DIR", "JETQ_GUARDED", "JETQ_MARK", "JETQ_EPOCH", "JETQ_WORLD"}
+    {
+        *("JETQ_JOB_ID", "JETQ_TOKEN", "JETQ_ATTEMPT", "JETQ_CKPT_DIR"),
+        *("JETQ_GUARDED", "JETQ_MARK", "JETQ_EPOCH", "JETQ_WORLD"),
+    }
 )
 #: Flags of the command line that have a twin of the same name but no field here.
 _FLAG_TWINS = frozenset({"JETQ_LISTEN", "JETQ_NODES", "JETQ_JSON"})
@@ -56,8 +59,9 @@ class Settings:
             raise UsageError(f"slots must be a whole number from 1 to 1024, not {self.slots}")
         for name in ("dead_s", "grace_s"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0) or (name == "dead_s" and value < 1):
-                raise UsageError(f"{name} must be a number of seconds, {'at least 1' if name == 'dead_s' else '0 or more'}")
+            least = 1 if name == "dead_s" else 0
+            if not (math.isfinite(value) and value >= least):
+                raise UsageError(f"{name} must be a number of seconds, {least} or more, not {value}")
         if self.max_arg_bytes < 1 or self.result_ttl_s < 60:
             raise UsageError("max_arg_bytes must be at least 1 and result_ttl_s at least 60")
         if self.pool not in ("fork", "spawn"):

@@ -51,6 +51,8 @@ class Needs:
         ``any`` where nothing is required, else for example ``arch=aarch64+zone=yard+@gpu+@mem4``.
         """
         parts = [*self.labels]
+        if self.slots > 1:
+            parts.append(f"@slots{self.slots:g}")
         if self.gpu:
             parts.append("@gpu")
         if self.mem_gib:

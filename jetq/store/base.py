@@ -35,7 +35,6 @@ class Parcel:
     envelope: str  # what kombu pushes, verbatim
     delay_s: float | None = None  # not before this long from now
     expires_s: float | None = None  # not after this long from now
-    follows: bool = False  # a chain, callback, errback or chord hangs on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +46,10 @@ class Placed:
     state: str
     node: str | None
     why: str = ""
+
+
+#: What follows the loss of what ran a job.
+After = Literal["charge", "again", "fail"]
 
 
 class Publisher(Protocol):
@@ -73,15 +76,25 @@ class Lane(Protocol):
         ...
 
     def settle(
-        self, job_id: str, token: str, claimer: str, state: str, *, result: str = "", error: str = "", stored: StoredResult | None = None
+        self,
+        job_id: str,
+        token: str,
+        claimer: str,
+        state: str,
+        *,
+        result: str = "",
+        error: str = "",
+        stored: StoredResult | None = None,
     ) -> bool:
         """End the job (SUCCEEDED, FAILED, CANCELLED, or WAITING after a replace) and free its lease."""
         ...
 
-    def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, charge: bool = True) -> str:
+    def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge") -> str:
         """Report that what ran the job is gone; it is picked again, or FAILED after its last attempt.
 
-        ``claimer`` None means whoever holds it on ``node``. Returns the state it is in now, "" if it was not held.
+        ``claimer``: the whole of it, or its start (``"4711."``: the child with that pid); None: whoever holds it on
+        ``node``. ``then``: ``charge`` an attempt, ``again`` without a charge, or ``fail`` for good. Returns the state
+        it is in now, "" if it was not held so.
         """
         ...
 

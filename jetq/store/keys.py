@@ -7,14 +7,14 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     job:<id>                         HASH    24 h after its end         the record: see docs/wire.md
     msg:<id>                         STRING  until the job has ended    the exact message that kombu delivers
     jobs                             ZSET    trimmed with the records   job id by time of submission
-    node:<name>                      HASH    until forgotten            facts, last beat, views (what it is indexed under)
+    node:<name>                      HASH    until forgotten            facts, last beat, views (its indexes)
     nodes                            SET                                node names
     boards                           SET                                board models seen
-    leases:<node>                    HASH                               job id -> "slots gpu mem_bytes kind"; load is its sum
+    leases:<node>                    HASH                               job id -> "slots gpu mem_bytes kind"; load: the sum
     cohorts                          HASH                               cohort -> {"labels", "slots", "gpu", "mem"}
-    views                            HASH                               "strategy cohort" -> how (least, learned, stride)
+    views                            HASH                               "strategy cohort" -> least, learned or stride
     free:<strategy> <cohort>:<board> ZSET                               nodes with a free slot by score, lowest is next
-    pass:<strategy>                  HASH                               stride: node -> pass value; "*": whose turn it is
+    pass:<strategy>                  HASH                               stride: node -> pass value; "*": the turn
     node.<name>                      LIST    (+ priority suffix)        messages for the node's tasks lane
     processes.<name>                 LIST    (+ priority suffix)        messages for the node's processes lane
     shared:<cohort>                  LIST    (+ priority suffix)        messages for whichever node has a slot first

@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from jetq import ids
 from jetq.model.needs import Needs
@@ -67,7 +67,6 @@ def publish_args(order: Order, how: str, parcels: Sequence[Parcel], *, wait_for_
             p.envelope,
             "" if p.delay_s is None else p.delay_s,
             "" if p.expires_s is None else p.expires_s,
-            "1" if p.follows else "",
         )
     return args
 
@@ -79,5 +78,5 @@ def read_placed(order: Order, parcels: Sequence[Parcel], answer: Sequence[Sequen
         verdict, state, node, why = (x.decode() if isinstance(x, bytes) else x for x in row)
         if why == "nobody":
             why = _NOBODY.format(order.needs.cohort)
-        placed.append(Placed(parcel.job_id, verdict, state, node or None, why))
+        placed.append(Placed(parcel.job_id, cast(Any, verdict), state, node or None, why))
     return placed

@@ -19,7 +19,7 @@ from jetq.model.job import JobRow
 from jetq.model.needs import PRIORITY_STEPS
 from jetq.policy import strategies
 from jetq.store import keys, orders, rows, scripts
-from jetq.store.base import BeatReply, Order, Parcel, Placed, StoredResult
+from jetq.store.base import After, BeatReply, Order, Parcel, Placed, StoredResult
 
 #: Socket and connect timeout (s): with one retry a frozen broker is an error within 6 s.
 TIMEOUT_S = 2.0
@@ -103,9 +103,9 @@ class RedisStore:
             args += (stored.key, stored.payload, stored.ttl_s)
         return int(self._run("settle", *args)) == 1
 
-    def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, charge: bool = True) -> str:
+    def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge") -> str:
         """Report that what ran the job is gone."""
-        return _text(self._run("lost", job_id, node, claimer or "", why, "1" if charge else "", *_seed(), self._ttl_s))
+        return _text(self._run("lost", job_id, node, claimer or "", why, then, *_seed(), self._ttl_s))
 
     def drop(self, job_id: str, pub: str, node: str, state: str, why: str) -> bool:
         """End an unclaimed job that can never run."""
@@ -114,6 +114,12 @@ class RedisStore:
     def put_back(self, job_id: str, pub: str) -> bool:
         """Return a popped message that was not started."""
         return bool(self._run("put_back", job_id, pub))
+
+    def unblock(self, client_name: str) -> None:
+        """End the blocking pops of the connections with this name."""
+        for row in self._read("CLIENT LIST", "TYPE", "NORMAL"):
+            if row.get("name") == client_name and "b" in row.get("flags", ""):
+                self._read("CLIENT UNBLOCK", row["id"])
 
     # NodeKeeper ---------------------------------------------------------------------------------------------------
 
@@ -265,7 +271,7 @@ class RedisStore:
 
     def extra(self) -> dict[str, Any]:
         """Return driver facts for diagnosis."""
-        info = cast("dict[str, Any]", self.client.info("server"))
+        info = self.client.info("server")
         return {k: info.get(k) for k in ("redis_version", "valkey_version", "run_id", "uptime_in_seconds")}
 
     def _hash(self, key: str) -> dict[str, str]:

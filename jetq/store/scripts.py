@@ -9,7 +9,21 @@ from importlib.resources import files
 
 #: Prepended to every script: the pieces that more than one of them needs.
 _PRELUDE = "_ledger"
-NAMES = ("publish", "claim", "finish", "settle", "lost", "drop", "put_back", "again", "cancel", "due", "join", "beat", "leave")
+NAMES = (
+    "publish",
+    "claim",
+    "finish",
+    "settle",
+    "lost",
+    "drop",
+    "put_back",
+    "again",
+    "cancel",
+    "due",
+    "join",
+    "beat",
+    "leave",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,14 @@ class Cluster:
         needs = order.pop("needs", Needs())
         extra = {k: order.pop(k) for k in ("delay_s", "expires_s") if k in order}
         o = Order("t.work", needs=needs, **order)
-        p = Parcel(job_id or ids.new_job_id(), pub or ids.random64(), digest(o.name, body, needs), generation, "envelope", **extra)
+        p = Parcel(
+            job_id or ids.new_job_id(),
+            pub or ids.random64(),
+            digest(o.name, body, needs),
+            generation,
+            "envelope",
+            **extra,
+        )
         return self.store.publish(o, [p])[0], p
 
     def claim(self, parcel: Parcel, node: str, claimer: str = "c1"):
@@ -61,7 +68,7 @@ def cluster(redis_url: str) -> Cluster:
 def test_a_published_job_is_leased_recorded_and_sent_in_one_step(cluster: Cluster) -> None:
     cluster.node("a")
 
-    placed, parcel = cluster.put()
+    placed, _ = cluster.put()
 
     assert (placed.verdict, placed.state, placed.node) == ("placed", "ASSIGNED", "a")
     assert cluster.length("node.a") == 1
@@ -80,7 +87,9 @@ def test_a_job_runs_from_claim_to_settle_and_frees_its_lease(cluster: Cluster) -
     row = cluster.store.job(parcel.job_id)
     assert row is not None and (row.state, row.result) == ("SUCCEEDED", 42)
     assert cluster.used("a") == 0
-    assert cluster.store.settle(parcel.job_id, claim.token, "c1", "SUCCEEDED", result="42"), "a repeat gets the same answer"
+    assert cluster.store.settle(parcel.job_id, claim.token, "c1", "SUCCEEDED", result="42"), (
+        "a repeat gets the same answer"
+    )
 
 
 def test_a_claim_repeated_by_its_claimer_gets_the_same_token_and_nobody_else_does(cluster: Cluster) -> None:

@@ -2,7 +2,7 @@
 --
 -- ARGV  1 seed (16 hex)  2 salt 0..1  3 name  4 kind  5 strategy  6 how  7 cohort  8 cohort (JSON)  9 priority
 --       10 lease "slots gpu mem kind"  11 max attempts  12 '1' = wait for a node that serves the cohort
---       then 8 a job: id, pub, digest, generation, envelope, delay (s or ''), expires (s or ''), follows ('1' or '')
+--       then 7 a job: id, pub, digest, generation, envelope, delay (s or ''), expires (s or '')
 -- gives per job {verdict, state, node, why}; verdict: placed, same, done, refused
 local o = { name = A[3], kind = A[4], strategy = A[5], how = A[6], cohort = A[7], prio = A[9], lease = A[10] }
 local view = o.strategy .. ' ' .. o.cohort
@@ -21,7 +21,7 @@ end
 if call('HEXISTS', P .. 'views', view) == 0 then
   if o.cohort ~= 'any' and A[12] ~= '1' and call('HEXISTS', P .. 'cohorts', o.cohort) == 0 and not anybody(A[8]) then
     local out = {}
-    for i = 13, #A, 8 do out[#out + 1] = { 'refused', '', '', 'nobody' } end
+    for i = 13, #A, 7 do out[#out + 1] = { 'refused', '', '', 'nobody' } end
     return out
   end
   call('HSET', P .. 'cohorts', o.cohort, A[8])
@@ -39,11 +39,11 @@ local function again(old, digest, generation)
 end
 
 local out = {}
-for i = 13, #A, 8 do
-  local id, pub, digest, generation, msg, delay, expires, follows = unpack(A, i, i + 7)
+for i = 13, #A, 7 do
+  local id, pub, digest, generation, msg, delay, expires = unpack(A, i, i + 6)
   local key = P .. 'job:' .. id
   local salt = (A[2] * (i + 7)) % 1
-  local old = call('HMGET', key, 'state', 'digest', 'gen', 'node', 'attempts', 'name', 'replaced')
+  local old = call('HMGET', key, 'state', 'digest', 'gen', 'node', 'attempts', 'name', 'replaced', 'expires')
   local answer = old[1] and again(old, digest, tonumber(generation))
   if answer then
     out[#out + 1] = answer
@@ -52,17 +52,18 @@ for i = 13, #A, 8 do
     if old[1] then
       release(id, old[4], salt)
       forget_places(id)
-      call('HDEL', key, 'claimer', 'epoch', 'started_at', 'replaced', 'outcome', 'expires')
+      call('HDEL', key, 'claimer', 'epoch', 'started_at', 'replaced', 'outcome')
     else
       call('ZADD', P .. 'jobs', t, id)
     end
     call('SET', P .. 'msg:' .. id, msg)
     call('HSET', key, 'name', o.name, 'kind', o.kind, 'pub', pub, 'digest', digest, 'gen', generation,
       'strategy', o.strategy, 'how', o.how, 'cohort', o.cohort, 'prio', o.prio, 'lease', o.lease, 'max', A[11],
-      'follows', follows, 'at', old[1] and call('HGET', key, 'at') or stamp(t))
-    if expires ~= '' then
-      call('HSET', key, 'expires', stamp(t + expires))
-      call('ZADD', P .. 'expiry', t + expires, id)
+      'at', old[1] and call('HGET', key, 'at') or stamp(t))
+    local late = expires ~= '' and t + expires or old[8]
+    if late then
+      call('HSET', key, 'expires', string.format('%.3f', late))
+      call('ZADD', P .. 'expiry', late, id)
     end
     if delay ~= '' then
       call('HSET', key, 'state', 'WAITING', 'node', '', 'token', token)

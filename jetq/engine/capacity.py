@@ -1,0 +1,167 @@
+"""A lane takes no more than its allowance, reads the cohorts it serves, and kills what was cancelled.
+
+The agent writes JSON lines on a pipe: ``{"allow": 2, "cohorts": ["any"], "cancel": ["id"], "stop": false}``. The
+readable pipe wakes the hub, so that a change acts at once. The lane answers on a second pipe:
+``{"ready": 2, "running": ["id"]}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from types import MethodType
+from typing import Any
+
+from celery import bootsteps
+from celery.worker import state
+from celery.worker.consumer.tasks import Tasks
+
+from jetq.engine.request import LaneSide
+from jetq.errors import BrokerDown
+from jetq.log import Log
+from jetq.store.keys import shared_queue
+
+log = Log("lane")
+#: A refused shared claim closes the shared queues of the lane this long, or until the allowance changes (s).
+CLOSED_S = 1.0
+#: How often a lane looks at its children and reports (s).
+TICK_S = 0.25
+
+
+@dataclass(slots=True)
+class Control:
+    """What the agent said last, and the two pipes."""
+
+    lane: str
+    control_fd: int
+    status_fd: int
+    reads_shared: bool
+    client_name: str  # of this lane's broker connections
+    allow: int = 0
+    cohorts: tuple[str, ...] = ()
+    cancel: tuple[str, ...] = ()
+    closed_until: float = 0.0  # monotonic, s
+    said: str = ""
+    buffer: bytes = field(default=b"", repr=False)
+
+    def read(self) -> bool:
+        """Take what the agent wrote. False: the agent is gone."""
+        try:
+            data = os.read(self.control_fd, 65536)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        *lines, self.buffer = (self.buffer + data).split(b"\n")
+        for line in lines:
+            said = json.loads(line)
+            allow = int(said.get("allow", self.allow))
+            if allow > self.allow:
+                self.closed_until = 0.0
+            self.allow = allow
+            self.cohorts = tuple(said.get("cohorts", self.cohorts))
+            self.cancel = tuple(said.get("cancel", ()))
+        return True
+
+    def write(self, ready: int, running: list[str]) -> None:
+        """Tell the agent, if something changed."""
+        text = json.dumps({"ready": ready, "running": running})
+        if text != self.said:
+            self.said = text
+            os.write(self.status_fd, text.encode() + b"\n")
+
+
+class Capacity(bootsteps.StartStopStep):
+    """Applies the control to the consumer; starts anew on each reconnect."""
+
+    requires = (Tasks,)
+    control: Control  # set before the lane starts
+
+    def __init__(self, c: Any, **kwargs: Any) -> None:
+        self._timer: Any = None
+        self._killed: set[str] = set()
+        super().__init__(c, **kwargs)
+
+    def start(self, c: Any) -> None:
+        """Limit what is taken, and watch the pipe."""
+        channel = c.task_consumer.channel
+        base = type(channel.qos).can_consume  # not the instance's: Tasks.start has replaced that one
+
+        def can_consume(qos: Any) -> bool:
+            if channel._in_poll:  # its reply must be delivered, never parked in the socket
+                return bool(base(qos))
+            return len(state.reserved_requests) < self.control.allow and bool(base(qos))
+
+        channel.qos.can_consume = MethodType(can_consume, channel.qos)
+        self._timer = c.timer.call_repeatedly(TICK_S, self._tick, (c,))
+        os.set_blocking(self.control.control_fd, False)
+        if c.hub:
+            c.hub.add_reader(self.control.control_fd, self._on_control, c)
+        LaneSide.on_full = lambda: self._close_shared(c)  # type: ignore[method-assign]
+        self._apply(c)
+
+    def stop(self, c: Any) -> None:
+        """Let go of the hub; the next start takes a new one."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if c.hub:
+            c.hub.remove_reader(self.control.control_fd)
+
+    def _on_control(self, c: Any) -> None:
+        if not self.control.read():
+            log.warning("agent.gone", lane=self.control.lane)
+            os._exit(1)
+        self._apply(c)
+
+    def _apply(self, c: Any) -> None:
+        if c.task_consumer is None:
+            return
+        self._follow_cohorts(c)
+        channel = c.task_consumer.channel
+        if channel._in_poll and self.control.allow <= len(state.reserved_requests):
+            _unblock(self.control.client_name)
+        for request in list(state.reserved_requests):
+            if request.id in self.control.cancel and request.id not in self._killed:
+                self._killed.add(request.id)
+                request.terminate(c.pool)
+
+    def _follow_cohorts(self, c: Any) -> None:
+        if not self.control.reads_shared:
+            return
+        closed = time.monotonic() < self.control.closed_until
+        want = set() if closed else {shared_queue(x) for x in self.control.cohorts}
+        have = {q for q in c.task_consumer._queues if q.startswith(shared_queue(""))}
+        for queue in sorted(want - have):
+            c.add_task_queue(queue)
+        for queue in sorted(have - want):
+            c.cancel_task_queue(queue)
+
+    def _close_shared(self, c: Any) -> None:
+        self.control.closed_until = time.monotonic() + CLOSED_S
+        self._follow_cohorts(c)
+
+    def _tick(self, c: Any) -> None:
+        pool = c.pool
+        if hasattr(pool, "maintain_pool") and self.control.lane == "tasks":
+            pool.maintain_pool()  # billiard's own look comes every 5 s only
+        self._follow_cohorts(c)
+        self._killed &= {r.id for r in state.reserved_requests}
+        self.control.write(_ready(pool), sorted(r.id for r in state.active_requests))
+
+
+def _ready(pool: Any) -> int:
+    """How many pool children have said that they are up."""
+    inner = getattr(pool, "_pool", None)
+    starting = getattr(inner, "_waiting_to_start", None)
+    return int(pool.num_processes) if inner is None or starting is None else len(inner._pool) - len(starting)
+
+
+def _unblock(client_name: str) -> None:
+    """End the outstanding BRPOP of a lane that may take nothing more."""
+    try:
+        LaneSide.store.unblock(client_name)
+    except BrokerDown:
+        return  # nothing can be popped either; the next change of the allowance tries again

@@ -1,0 +1,42 @@
+"""The lane's Celery consumer: our request class, our tracers, and an end for messages that cannot run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery.worker.consumer import Consumer as Stock
+
+from jetq.engine.request import LaneSide, Request
+from jetq.engine.run import Tracer
+
+
+class Consumer(Stock):
+    """Celery's consumer with the ledger's hooks."""
+
+    #: Set where tasks run in this process (threads); pool children make their own.
+    tracer: Tracer | None = None
+
+    def update_strategies(self) -> None:
+        """Give every task our request class, and wrap its tracer where it runs here."""
+        for task in self.app.tasks.values():
+            task.Request = f"{Request.__module__}:{Request.__qualname__}"
+        super().update_strategies()
+        if self.tracer is not None:
+            self.tracer.wrap_all(self.hostname)
+
+    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
+        """End a job whose task this node does not know."""
+        super().on_unknown_task(body, message, exc)
+        _drop(message, f"node {LaneSide.node} knows no task {message.headers.get('task')!r}")
+
+    def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
+        """End a job whose message cannot be read."""
+        super().on_invalid_task(body, message, exc)
+        _drop(message, f"the message is invalid: {exc}")
+
+
+def _drop(message: Any, why: str) -> None:
+    headers = message.headers or {}
+    if headers.get("jetq_pub"):
+        LaneSide.store.drop(headers["id"], headers["jetq_pub"], LaneSide.node, "FAILED", why)
+        LaneSide.store.told(headers["id"])

@@ -1,0 +1,76 @@
+"""One lane: a Celery worker that runs what the agent allows."""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+from celery.apps.worker import Worker
+
+from jetq.config import Settings
+from jetq.engine.capacity import Capacity, Control
+from jetq.engine.child import tracer_for
+from jetq.engine.consumer import Consumer
+from jetq.engine.request import LaneSide
+from jetq.store import keys
+from jetq.store.redis import RedisStore, connect
+
+#: Threads of the ``processes`` lane are made on demand; each waits for one child process.
+MAX_THREADS = 256
+
+
+def run_lane(
+    app: Celery,
+    *,
+    lane: str,
+    node: str,
+    epoch: str,
+    pool_size: int,
+    control_fd: int,
+    status_fd: int,
+    settings: Settings,
+) -> int:
+    """Run a lane until it is told to stop. Returns its exit code.
+
+    Args:
+        app: with all tasks imported.
+        lane: ``tasks`` (prefork pool) or ``processes`` (threads).
+        node: name; epoch: of the agent's run.
+        pool_size: children of the ``tasks`` lane.
+        control_fd: where the agent's JSON lines arrive; status_fd: where this lane answers (engine.capacity).
+        settings: the cluster's.
+    """
+    os.environ.update(JETQ_NODE=node, JETQ_EPOCH=epoch)
+    threads = lane == "processes"
+    name = f"jetq-{node}-{lane}"
+    _prepare(app, settings, name, threads=threads)
+    LaneSide.node = node
+    LaneSide.store = RedisStore(connect(app.conf.jetq_url), settings.cluster, ttl_s=settings.result_ttl_s)
+    Capacity.control = Control(lane, control_fd, status_fd, reads_shared=not threads, client_name=name)
+    if threads:
+        Consumer.tracer = tracer_for(app, node, epoch)
+    worker = Worker(
+        app=app,
+        hostname=f"{lane}@{node}",
+        queues=[keys.own_queue(lane, node)],
+        concurrency=MAX_THREADS if threads else pool_size,
+        pool="threads" if threads else "prefork",
+        loglevel=settings.log_level.upper(),
+        task_events=True,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=False,
+        heartbeat_interval=10,
+        quiet=True,
+    )
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+def _prepare(app: Celery, settings: Settings, client_name: str, *, threads: bool) -> None:
+    app.conf.broker_transport_options = {**app.conf.broker_transport_options, "client_name": client_name}
+    app.conf.worker_redirect_stdouts = False
+    app.conf.worker_send_task_events = True
+    if settings.pool == "spawn" and not threads:
+        app.conf.worker_pool_start_method = "spawn"
+    app.steps["consumer"].add(Capacity)

@@ -1,0 +1,99 @@
+"""The lane's side of a job: what a pool child can no longer say itself goes to the ledger, once."""
+
+from __future__ import annotations
+
+import os
+import signal as signals
+from typing import Any, cast
+
+from billiard.exceptions import Terminated, TimeLimitExceeded
+from celery.exceptions import Ignore, Reject, Retry, WorkerLostError
+from celery.worker import state
+from celery.worker.request import Request as Stock
+
+from jetq.engine.run import FULL, patiently
+from jetq.log import Log
+from jetq.store.redis import RedisStore
+
+log = Log("lane")
+
+
+class LaneSide:
+    """What the requests of one lane share; set before the lane starts."""
+
+    store: RedisStore
+    node = ""
+
+    @staticmethod
+    def on_full() -> None:
+        """Close the shared queues for a moment (set by the capacity step)."""
+
+
+class Request(Stock):
+    """Celery's request, with losses, time limits and revokes told to the ledger first."""
+
+    @property
+    def pub(self) -> str | None:
+        """The publication number of the message; None: not ledgered."""
+        return cast("str | None", self._request_dict.get("jetq_pub"))
+
+    def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
+        """Tell the ledger when the child is gone; Celery hears of it only when the job has ended."""
+        exc = getattr(exc_info.exception, "exc", exc_info.exception)
+        if self.pub is None:
+            return super().on_failure(exc_info, send_failed_event, return_ok)
+        if isinstance(exc, Ignore) and str(exc) == FULL:
+            LaneSide.on_full()
+        if isinstance(exc, (WorkerLostError, SystemExit, KeyboardInterrupt, Terminated)):
+            return self._on_child_gone(exc_info, exc, send_failed_event, return_ok)
+        answer = super().on_failure(exc_info, send_failed_event, return_ok)
+        if not return_ok and not isinstance(exc, (Ignore, Reject, Retry)):
+            late = isinstance(exc, TimeLimitExceeded)
+            self._end(f"hard time limit of {exc.args[0]} s exceeded" if late else f"{type(exc).__name__}: {exc}")
+        return answer
+
+    def _on_child_gone(self, exc_info: Any, exc: BaseException, send_failed_event: bool, return_ok: bool) -> Any:
+        where = f"{self.worker_pid}." if self.worker_pid else None
+        now = patiently(LaneSide.store.lost, self.id, LaneSide.node, where, str(exc) or type(exc).__name__)
+        log.warning("child.lost", job=self.id, pid=self.worker_pid, why=exc, now=now or "ended")
+        state.task_ready(self)
+        if now == "FAILED":
+            super().on_failure(exc_info, send_failed_event, return_ok)
+            LaneSide.store.told(self.id)
+        elif now == "CANCELLED":
+            if not self._already_revoked:
+                super()._announce_revoked("cancelled", True, str(exc), False)
+            LaneSide.store.told(self.id)
+        elif now:
+            self.acknowledge()
+            self.send_event("task-retried", exception=repr(exc), traceback="")
+        return None
+
+    def terminate(self, pool: Any, signal: Any = None) -> None:
+        """Kill the whole process group of the child that runs this job."""
+        if self.pub is not None and self.time_start:
+            _kill_group(self.worker_pid)
+        super().terminate(pool, signal)
+
+    def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
+        if self.pub is not None:
+            if terminated:  # the child is about to die; the ledger ends the job when it has
+                LaneSide.store.cancel(self.id, f"revoked ({reason})")
+            elif LaneSide.store.drop(self.id, self.pub, LaneSide.node, "CANCELLED", reason):
+                LaneSide.store.told(self.id)
+        super()._announce_revoked(reason, terminated, signum, expired)
+
+    def _end(self, why: str) -> None:
+        """End a job whose failure Celery has already been told of."""
+        store, where = LaneSide.store, f"{self.worker_pid}." if self.worker_pid else None
+        if not store.drop(self.id, self.pub or "", LaneSide.node, "FAILED", why):
+            patiently(store.lost, self.id, LaneSide.node, where, why, then="fail")
+        store.told(self.id)
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, signals.SIGTERM)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,55 @@
+"""Celery's Redis result backend, with a lazy subscription and results stored by the script that ends a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import states
+from celery.app import backends
+from celery.backends.redis import RedisBackend as Stock
+from celery.backends.redis import SentinelBackend as StockSentinel
+
+from jetq.engine import current
+from jetq.store.base import StoredResult
+
+#: A result that nobody reads is kept this long where the app sets no limit (s).
+_TTL_S = 24 * 3600
+
+
+class _Folding:
+    """What jetq adds to Celery's Redis backends."""
+
+    def on_task_call(self, producer: Any, task_id: str) -> None:
+        """Subscribe only when somebody waits: a SUBSCRIBE per publish costs 23 % and blocks on a frozen broker."""
+
+    def _store_result(
+        self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **kwargs: Any
+    ) -> Any:
+        run = current.run()
+        chord = request is not None and getattr(request, "chord", None)
+        folds = run is not None and run.folds and run.job_id == task_id
+        if run is None or not folds or chord or state not in (states.SUCCESS, states.FAILURE):
+            return super()._store_result(  # type: ignore[misc]
+                task_id, result, state, traceback=traceback, request=request, **kwargs
+            )
+        me: Any = self
+        meta = me._get_result_meta(result=result, state=state, traceback=traceback, request=request)
+        meta["task_id"] = task_id
+        key = me.get_key_for_task(task_id)
+        ttl_s = int(me.expires) if me.expires else _TTL_S
+        run.stored = StoredResult(key.decode() if isinstance(key, bytes) else key, me.encode(meta), ttl_s)
+        return result
+
+
+class RedisBackend(_Folding, Stock):
+    """redis://, rediss:// and unix sockets."""
+
+
+class SentinelBackend(_Folding, StockSentinel):
+    """sentinel://."""
+
+
+def install() -> None:
+    """Make Celery use these backends for redis, rediss and sentinel URLs."""
+    for name, cls in (("redis", RedisBackend), ("rediss", RedisBackend), ("sentinel", SentinelBackend)):
+        backends.BACKEND_ALIASES[name] = f"{__name__}:{cls.__name__}"

@@ -1,0 +1,195 @@
+"""Claim before a task's tracer, finish around its body, settle after: two wraps per task."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from billiard.einfo import ExceptionInfo
+from celery import Celery, Task
+from celery.app.trace import TraceInfo, build_tracer, trace_ok_t
+from celery.exceptions import Ignore, Reject, Retry
+from kombu.exceptions import EncodeError
+from kombu.utils.json import dumps, loads
+
+from jetq import ids
+from jetq.engine import current
+from jetq.errors import BrokerDown
+from jetq.log import Log
+from jetq.store.base import Lane
+
+log = Log("run")
+T = TypeVar("T")
+#: What a refused claim says to the parent, which acknowledges the message and does nothing else.
+REFUSED, FULL = "jetq: refused", "jetq: full"
+#: What celery.Task.replace raises; the id lives on in the task that replaced it.
+_REPLACED = "Replaced by new task"
+_FOLLOWERS = ("callbacks", "errbacks", "chain", "chord")
+
+
+def patiently(call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call the ledger until the broker answers. All its calls may be repeated."""
+    tries = 0
+    while True:
+        try:
+            return call(*args, **kwargs)
+        except BrokerDown:
+            tries += 1
+            if tries == 1:
+                log.warning("broker.waiting")
+            time.sleep(min(1.0, 0.05 * tries) * (0.5 + random.random()))
+
+
+class Tracer:
+    """Wraps the tasks of one lane process."""
+
+    def __init__(self, app: Celery, store: Lane, node: str, epoch: str, *, folds: bool) -> None:
+        self._app, self._store, self._node, self._epoch, self._folds = app, store, node, epoch, folds
+
+    def wrap_all(self, hostname: str | None) -> None:
+        """Rebuild the tracer of every task of the app, ours around it."""
+        for name, task in list(self._app.tasks.items()):
+            if not getattr(task.__trace__, "_jetq", False):
+                inner = build_tracer(name, self._private(task), self._app.loader, hostname, app=self._app)
+                task.__trace__ = self._outer(inner)
+
+    # Around the body ------------------------------------------------------------------------------------------------
+
+    def _private(self, task: Task) -> Task:
+        """Return a twin of the task whose body is wrapped; user code that calls the task directly never meets it."""
+        cls = type(task)
+        custom = cls.__call__ is not Task.__call__ and not getattr(cls.__call__, "__module__", "").startswith("celery.")
+        body = self._inner(task.__call__ if custom else task.run)
+        members: dict[str, Any] = {"__module__": cls.__module__, "run": property(lambda _self: body)}
+        if custom:
+            members["__call__"] = lambda _self, *args, **kwargs: body(*args, **kwargs)
+        twin: Task = object.__new__(type(cls.__name__, (cls,), members))
+        twin.__dict__ = task.__dict__
+        return twin
+
+    def _inner(self, body: Callable[..., Any]) -> Callable[..., Any]:
+        def traced_body(*args: Any, **kwargs: Any) -> Any:
+            run = current.run()
+            if run is None or run.entered:
+                return body(*args, **kwargs)
+            run.entered = True
+            if run.outcome:
+                run.value = self._replay(run.outcome)
+                return run.value
+            try:
+                run.value = body(*args, **kwargs)
+            except (Retry, Ignore, Reject):
+                raise
+            except Exception as exc:  # the body's own failure is an outcome
+                self._finish(run, "error", self._app.backend.prepare_exception(exc, "json"))
+                raise
+            self._finish(run, "value", run.value)
+            return run.value
+
+        return traced_body
+
+    def _finish(self, run: current.Run, how: str, value: Any) -> None:
+        if not run.follows:
+            return
+        try:
+            text = dumps({how: value})
+        except (EncodeError, TypeError, ValueError):
+            return  # Celery refuses to publish such a value too, and fails the job with its reason
+        if not patiently(self._store.finish, run.job_id, run.token, run.claimer, text):
+            run.refused = True
+            raise Ignore(REFUSED)
+
+    def _replay(self, outcome: str) -> Any:
+        kept = loads(outcome)
+        if "error" in kept:
+            raise self._app.backend.exception_to_python(kept["error"])
+        return kept["value"]
+
+    # Around the tracer ----------------------------------------------------------------------------------------------
+
+    def _outer(self, trace: Callable[..., Any]) -> Callable[..., Any]:
+        def traced(uuid: str, args: Any, kwargs: Any, request: Any = None) -> Any:
+            request = request or {}
+            pub = request.get("jetq_pub")
+            if pub is None:
+                return trace(uuid, args, kwargs, request)
+            run = self._claim(uuid, pub, request)
+            if isinstance(run, str):
+                return _ignored(run)
+            before = current.enter(run)
+            _export(run)
+            try:
+                answer = trace(uuid, args, kwargs, request)
+                self._settle(run, answer)
+            finally:
+                current.enter(before)
+            return answer
+
+        traced._jetq = True  # type: ignore[attr-defined]
+        return traced
+
+    def _claim(self, job_id: str, pub: str, request: dict[str, Any]) -> current.Run | str:
+        claimer = f"{os.getpid()}.{ids.random64()}"
+        claim = patiently(self._store.claim, job_id, pub, self._node, self._epoch, claimer)
+        if claim.verdict == "full":
+            return FULL
+        if claim.verdict == "refused":
+            log.info("claim.refused", job=job_id, why=claim.why)
+            return f"{REFUSED} ({claim.why})"
+        follows = any(request.get(k) for k in _FOLLOWERS)
+        options = request.get("jetq") or {}
+        return current.Run(
+            job_id, claim.token, claimer, claim.attempt, follows, claim.outcome, self._folds, options=options
+        )
+
+    def _settle(self, run: current.Run, answer: Any) -> None:
+        info = answer.info
+        state, error, value = "SUCCEEDED", "", run.value
+        if info is not None and info.state == "RETRY":
+            return  # the retry was published, and thereby owns the job
+        if info is not None and info.state == "IGNORED":
+            if run.refused:
+                return
+            state, value = ("WAITING" if str(info.retval) == _REPLACED else "SUCCEEDED"), None
+        elif info is not None and info.state == "REJECTED":
+            if info.retval.requeue:
+                patiently(self._store.lost, run.job_id, self._node, run.claimer, "rejected by its task", then="again")
+                return
+            state, error = "FAILED", f"rejected: {info.retval.reason}"
+        elif info is not None:
+            state, error = "FAILED", _describe(info.retval)
+        result = "" if state != "SUCCEEDED" else _json(value)
+        ended = patiently(
+            self._store.settle,
+            *(run.job_id, run.token, run.claimer, state),
+            result=result,
+            error=error,
+            stored=run.stored,
+        )
+        if not ended:
+            log.info("settle.refused", job=run.job_id, state=state)
+
+
+def _describe(exc: Any) -> str:
+    return f"{type(exc).__name__}: {exc}" if isinstance(exc, BaseException) else str(exc)
+
+
+def _json(value: Any) -> str:
+    try:
+        return str(dumps(value))
+    except (EncodeError, TypeError, ValueError):
+        return ""  # a result that is not JSON stays with the caller's own backend
+
+
+def _export(run: current.Run) -> None:
+    os.environ.update(JETQ_JOB_ID=run.job_id, JETQ_TOKEN=run.token, JETQ_ATTEMPT=str(run.attempt))
+
+
+def _ignored(why: str) -> Any:
+    try:
+        raise Ignore(why)
+    except Ignore as exc:
+        return trace_ok_t(ExceptionInfo(internal=True), TraceInfo("IGNORED", exc), 0.0, None)

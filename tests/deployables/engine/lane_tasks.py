@@ -1,0 +1,144 @@
+"""Tasks that know nothing of jetq, each leaving a mark in the broker when its body runs."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import redis
+from celery import Celery, Task, current_task, shared_task
+
+R = redis.Redis.from_url(os.environ["JETQ_BROKER_URL"])
+
+
+def ran() -> int:
+    """Count one run of this job's body; returns how many there were."""
+    job_id = current_task.request.id or "direct call"
+    R.rpush("order", job_id)
+    return int(R.incr(f"ran:{job_id}"))
+
+
+class Plain(Task):
+    """A user's base class with its own ``__call__``."""
+
+    abstract = True
+
+    def __call__(self, *args, **kwargs):
+        R.incr("called")
+        return self.run(*args, **kwargs)
+
+
+class Old(Task):
+    """A class task, as in Celery 3."""
+
+    name = "yard.old"
+
+    def run(self, x):
+        ran()
+        return -x
+
+
+@shared_task(name="yard.count")
+def count(x):
+    ran()
+    return x + 1
+
+
+@shared_task(name="yard.direct")
+def direct(x):
+    ran()
+    return count(x) + count.run(x)
+
+
+@shared_task(name="yard.sum")
+def total(xs):
+    ran()
+    return sum(xs)
+
+
+@shared_task(name="yard.based", base=Plain, bind=True)
+def based(self, x):
+    ran()
+    return x * 2
+
+
+@shared_task(name="yard.sleep", bind=True)
+def sleep(self, seconds, tag=""):
+    R.set("pid:" + self.request.id, os.getpid())
+    ran()
+    time.sleep(seconds)
+    return tag
+
+
+@shared_task(name="yard.retry", bind=True, max_retries=3)
+def retry(self, times, wait=0):
+    ran()
+    if self.request.retries < times:
+        raise self.retry(countdown=wait)
+    return self.request.retries
+
+
+@shared_task(name="yard.auto", bind=True, autoretry_for=(ValueError,), default_retry_delay=0, max_retries=4)
+def auto(self, times):
+    ran()
+    if self.request.retries < times:
+        raise ValueError("again")
+    return "auto ok"
+
+
+@shared_task(name="yard.boom")
+def boom():
+    ran()
+    raise RuntimeError("boom")
+
+
+@shared_task(name="yard.die", bind=True)
+def die(self, times):
+    if ran() <= times:
+        os.kill(os.getpid(), 9)
+    return "lived"
+
+
+@shared_task(name="yard.err")
+def err(request, exc, tb):
+    R.incr("errback")
+
+
+@shared_task(name="yard.replace", bind=True)
+def replace(self, x):
+    ran()
+    raise self.replace(count.s(x))
+
+
+@shared_task(name="yard.replace_chain", bind=True)
+def replace_chain(self, x):
+    ran()
+    raise self.replace(count.s(x) | count.s())
+
+
+@shared_task(name="yard.hard", bind=True, time_limit=1)
+def hard(self):
+    ran()
+    time.sleep(60)
+
+
+@shared_task(name="yard.soft", bind=True, soft_time_limit=1)
+def soft(self):
+    ran()
+    time.sleep(60)
+
+
+@shared_task(name="yard.token")
+def token():
+    ran()
+    return os.environ["JETQ_JOB_ID"], os.environ["JETQ_TOKEN"]
+
+
+@shared_task(name="yard.labelled", jetq={"labels": ["node=a"], "strategy": "least_connections"})
+def labelled():
+    return ran()
+
+
+def register(app: Celery) -> None:
+    """Add the class task, which ``shared_task`` cannot."""
+    app.register_task(Old())
