@@ -72,6 +72,7 @@ class UpFolder:
                 raise JetqError(self._already())
             time.sleep(0.02)
         self._lock = lock
+        (self.path / "up.json").unlink(missing_ok=True)  # of one that was killed
 
     def release(self) -> None:
         """Remove the state file, then let the next `jetq up` in."""
@@ -109,16 +110,16 @@ class UpFolder:
             self._write_private("password", secrets.token_urlsafe(24))
         return file.read_text().strip()
 
-    def last_port(self) -> int | None:
-        """Return the port of the server that last ran here."""
+    def last_port(self, what: str = "broker") -> int | None:
+        """Return the port that ``what`` had here the last time."""
         try:
-            return int((self.path / "port").read_text())
+            return int((self.path / f"{what}.port").read_text())
         except (OSError, ValueError):
             return None
 
-    def keep_port(self, port: int) -> None:
+    def keep_port(self, port: int, what: str = "broker") -> None:
         """Remember the port, so that the next start takes it again and written-down URLs stay true."""
-        self._write_private("port", str(port))
+        self._write_private(f"{what}.port", str(port))
 
     def write_config(self, text: str) -> Path:
         """Write the server's configuration (it may hold the password) and return its path."""

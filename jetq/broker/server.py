@@ -47,7 +47,7 @@ class Listen:
             address = str(socket.getaddrinfo(match[1] or match[2], None, type=socket.SOCK_STREAM)[0][4][0])
         except OSError:
             raise UsageError(f"--listen {text!r}: {match[1] or match[2]!r} is no known host or address") from None
-        if not _bindable(address, 0):
+        if not bindable(address, 0):
             raise UsageError(f"--listen {text!r}: {address} is no address of this machine (see `ip addr`)")
         return cls(address, port)
 
@@ -98,7 +98,7 @@ class EmbeddedServer:
                 self.port = port
                 self._folder.keep_port(port)
                 return
-            if self.port or _bindable(LOOPBACK, port):
+            if self.port or bindable(LOOPBACK, port):
                 break
         raise JetqError(f"the broker ({self._binary}) does not start: {self._last_words()}; see {self._log}")
 
@@ -126,16 +126,14 @@ class EmbeddedServer:
     def _choose_port(self) -> int:
         if self._listen and self._listen.port:
             port = self._listen.port
-            if not (_bindable(self._listen.address, port) and _bindable(LOOPBACK, port)):
+            if not (bindable(self._listen.address, port) and bindable(LOOPBACK, port)):
                 raise UsageError(f"port {port} of {self._listen.address} is in use; give another one with --listen")
             return port
         addresses = [LOOPBACK] + ([self._listen.address] if self._listen else [])
         last = self._folder.last_port()
-        if last and all(_bindable(address, last) for address in addresses):
+        if last and all(bindable(address, last) for address in addresses):
             return last
-        with socket.socket() as probe:
-            probe.bind((LOOPBACK, 0))
-            return int(probe.getsockname()[1])
+        return free_port()
 
     def _started(self, port: int) -> bool:
         text = configuration(port, self._folder.data_dir, self._log, listen=self._listen, password=self._password)
@@ -233,7 +231,8 @@ def _quoted(path: Path) -> str:
     return '"' + str(path.absolute()).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _bindable(address: str, port: int) -> bool:
+def bindable(address: str, port: int) -> bool:
+    """Whether this machine has the address and nothing uses the port."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -242,6 +241,13 @@ def _bindable(address: str, port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def free_port() -> int:
+    """Return a port of the loopback address that nothing uses now."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
 
 
 def _outward_address() -> str:

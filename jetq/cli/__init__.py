@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import click
 
 from jetq._version import __version__
-from jetq.errors import JetqError
+from jetq.errors import JetqError, UsageError
 
 #: The exit code of a command that Ctrl-C ended (128 + SIGINT), as shells have it.
 INTERRUPTED = 130
@@ -42,6 +42,7 @@ VERBS: dict[str, Verb] = {
     "completion": Verb("jetq.cli.completion", "Print the shell's completion script."),
     "_guard": Verb("jetq.cli._guard", "Start the agent and kill whatever it leaves.", hidden=True),
     "_lane": Verb("jetq.cli._lane", "Run one lane of a node.", hidden=True),
+    "_web": Verb("jetq.web.verb", "Run Flower in this process.", hidden=True),
 }
 
 
@@ -73,7 +74,7 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb, or say which one is nearest."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(f"there is no verb {args[0]!r}{_nearest(args[0])}")
+            raise UsageError(f"there is no verb {args[0]!r}{_nearest(args[0])}")
         return super().resolve_command(ctx, args)
 
 

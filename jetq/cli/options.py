@@ -39,7 +39,11 @@ class Where:
 
     def ledger(self) -> RedisStore:
         """Return the ledger of the cluster."""
-        settings = self.settings()
+        return self.ledger_of(self.settings())
+
+    @staticmethod
+    def ledger_of(settings: Settings) -> RedisStore:
+        """Return the ledger of settings that came from here."""
         return wire.open_store(settings, settings.broker_url)
 
 

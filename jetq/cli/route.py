@@ -1,0 +1,70 @@
+"""Show where a task would go now, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from jetq.cli.format import print_json, print_table, say
+from jetq.cli.options import Where, broker_options, byte_count, json_option
+from jetq.model.needs import Needs
+from jetq.policy import strategies
+from jetq.policy.explain import Standing, explain
+from jetq.store import keys
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  jetq route video.analyze --explain
+  jetq route yard.count --label zone=yard --strategy least_connections --json"""
+)
+@click.argument("name")
+@click.option("--explain", "explained", is_flag=True, help="Print the numbers of every node and why.")
+@click.option("--label", "labels", multiple=True, metavar="L", help="The node must carry it; may be repeated.")
+@click.option("--gpu", is_flag=True, help="The job holds a GPU.")
+@click.option("--mem", "mem_bytes", type=byte_count, default="0", metavar="SIZE", help="Memory it needs, e.g. 2GiB.")
+@click.option("--slots", type=float, default=1.0, metavar="S", help="Slots it takes.  [default: 1]")
+@click.option("--strategy", metavar="NAME", help="How to choose the node.  [JETQ_STRATEGY]")
+@json_option
+@broker_options
+def command(
+    name: str,
+    *,
+    explained: bool,
+    labels: Sequence[str],
+    gpu: bool,
+    mem_bytes: int,
+    slots: float,
+    strategy: str | None,
+    as_json: bool,
+    where: Where,
+) -> None:
+    """Show where the task NAME would go if it were sent now. Nothing is sent."""
+    settings = where.settings(strategy=strategy)
+    needs = Needs(tuple(labels), slots, int(gpu), mem_bytes)
+    ledger = where.ledger_of(settings)
+    waiting = ledger.queues().get(keys.shared_queue(needs.cohort), 0)
+    standings = explain(ledger.nodes(), needs, strategies.get(settings.strategy), name=name, backlog=waiting)
+    if as_json:
+        print_json([standing.as_json() for standing in standings])
+        return
+    if explained:
+        columns = ("node", "rank", "score", "used", "prior", "speed", "trim", "net", "board", "why")
+        print_table(columns, (_cells(s) for s in standings), empty="no nodes; start one with `jetq worker`")
+        say(f"strategy {settings.strategy}; {waiting} jobs wait in the shared queue {needs.cohort!r}")
+    else:
+        print(verdict(standings))
+
+
+def verdict(standings: Sequence[Standing]) -> str:
+    """Return in a few words where the job would go."""
+    best = [s.node for s in standings if s.rank == 1]
+    if best:
+        return " or ".join(best)
+    return "the shared queue" if any(s.eligible for s in standings) else "nowhere: no node can serve it"
+
+
+def _cells(s: Standing) -> Sequence[object]:
+    return (s.node, s.rank, s.score, f"{s.used:g}/{s.slots}", s.prior, s.speed, s.trim, s.net, s.board, s.why)

@@ -1,0 +1,1 @@
+"""Flower with the cluster's broker, prefix and queues."""
