@@ -142,6 +142,14 @@ def become_subreaper() -> None:
         raise JetqError("this kernel offers no subreaper (Linux 3.4 or newer is needed)")
 
 
+def network() -> str:
+    """Return what tells this network namespace from others on the machine (they share its processes)."""
+    try:
+        return os.readlink("/proc/self/ns/net")
+    except OSError:
+        return ""
+
+
 def children(pid: int | None = None) -> list[int]:
     """Return the pids of a process's children (ours by default), zombies included."""
     parent = os.getpid() if pid is None else pid

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 from jetq.config import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from celery import Celery
 
     from jetq.engine.produce import Call
-    from jetq.store.base import Placed
+    from jetq.model.claim import Ended
+    from jetq.probe.base import Probe
+    from jetq.service.agent import Agent
+    from jetq.store.base import Delivery, Placed
     from jetq.store.redis import RedisStore
 
 
@@ -86,3 +89,84 @@ def install(app: Celery, settings: Settings | None = None) -> Celery:
     if settings.broker_url is None and own and own.split(":")[0] in ("redis", "rediss", "sentinel"):
         settings = settings.with_(broker_url=own)
     return engine.install(app, settings, broker_url(settings))
+
+
+def run_lane(app: Celery, **how: Any) -> int:
+    """Run a lane in this process until it ends (``how``: see ``engine.lanes.run_lane``). Returns its exit code."""
+    from jetq.engine import lanes
+
+    return lanes.run_lane(app, **how)
+
+
+def open_probe() -> Probe:
+    """Return what reads this machine."""
+    from jetq.probe.linux import LinuxProbe
+
+    return LinuxProbe()
+
+
+def build_agent(settings: Settings, mark: str, make_app: Callable[[], Celery]) -> Agent:
+    """Return the agent of the node that ``settings`` name, under a new epoch.
+
+    Args:
+        settings: with the broker's URL, checked, and the node's name.
+        mark: marker of this run's processes.
+        make_app: gives the node's Celery app; called when Celery first has to be told of something.
+    """
+    from jetq import ids
+    from jetq.service.agent import Agent
+    from jetq.service.facts import node_facts
+
+    probe = open_probe()
+    name = settings.node or ""
+    facts = node_facts(settings, probe.machine(), name=name, epoch=ids.random64())
+    return Agent(
+        facts,
+        open_store(settings, settings.broker_url),
+        LateDelivery(make_app),
+        probe,
+        NodeLanes(name, facts.epoch, facts.slots, settings),
+        mark=mark,
+        dead_s=settings.dead_s,
+        grace_s=settings.grace_s,
+    )
+
+
+class NodeLanes:
+    """The ``LaneCommands`` of a node."""
+
+    def __init__(self, node: str, epoch: str, slots: int, settings: Settings) -> None:
+        """Describe the lanes of one epoch."""
+        self._words = ("--node", node, "--epoch", epoch, "--pool-size", str(slots))
+        self._settings = settings
+
+    def argv(self, lane: str, *, control_fd: int, status_fd: int) -> list[str]:
+        """Return the command line of a lane."""
+        from jetq import process
+
+        return process.self_argv(
+            "_lane", lane, *self._words, "--control-fd", str(control_fd), "--status-fd", str(status_fd)
+        )
+
+    def environ(self) -> dict[str, str]:
+        """Return the environment of lanes."""
+        import os
+
+        return {**os.environ, **self._settings.as_environ()}
+
+
+class LateDelivery:
+    """The ``Delivery`` role on an app that is made when it is first needed: an idle agent does not load Celery."""
+
+    def __init__(self, make_app: Callable[[], Celery]) -> None:
+        """``make_app``: gives the app."""
+        self._make_app = make_app
+        self._made: Delivery | None = None
+
+    def settle(self, ended: Ended) -> None:
+        """Tell Celery of a job that ended outside a lane."""
+        from jetq.engine.delivery import CeleryDelivery
+
+        if self._made is None:
+            self._made = CeleryDelivery(self._make_app())
+        self._made.settle(ended)

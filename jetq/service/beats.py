@@ -1,0 +1,106 @@
+"""Say each second that the node lives and what it is like; keep the ledger's answer for the agent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from jetq.clock import Clock
+from jetq.log import Log
+from jetq.model.beat import Beat, NodeFacts
+from jetq.policy import boards, net, strategies
+from jetq.policy.health import Health
+from jetq.probe.base import Probe
+from jetq.store.base import BeatReply, NodeKeeper
+
+_log = Log("beat")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What the agent adds to a beat."""
+
+    state: str  # starting, up or stopping
+    running: tuple[str, ...]
+
+
+class Beater:
+    """Takes a reading, turns it into rates and trim, and sends it. ``beat`` may be called from any thread."""
+
+    def __init__(
+        self,
+        facts: NodeFacts,
+        keeper: NodeKeeper,
+        probe: Probe,
+        word: Callable[[], Word],
+        *,
+        clock: Clock,
+        answered: Callable[[BeatReply], None],
+    ) -> None:
+        self._facts = facts
+        self._keeper = keeper
+        self._probe = probe
+        self._word = word
+        self._clock = clock
+        self._answered = answered
+        self._health = Health()
+        self._rtt = net.smooth_rtt()
+        self._prior = boards.prior(facts.board)
+        self._seq = 0
+        self._excluded = ""
+        self._lock = threading.Lock()
+
+    @property
+    def excluded(self) -> str:
+        """Why the node must get no new work; "" if it may."""
+        return self._excluded
+
+    def rates(self) -> dict[str, float]:
+        """Return what one lease more costs here, by strategy, as far as is known now."""
+        return strategies.rates(self._facts.slots, self._prior, self._health.value)
+
+    def beat(self) -> None:
+        """Send one beat.
+
+        Raises:
+            BrokerDown: no answer.
+        """
+        with self._lock:
+            beat = self._made()
+            sent_s = self._clock()
+            reply = self._keeper.beat(beat)
+            self._rtt = self._rtt.after(self._clock() - sent_s, self._clock())
+            self._health.ended(self._clock(), ended=reply.ended, failed=reply.failed)
+        self._answered(reply)
+
+    def _made(self) -> Beat:
+        self._seq += 1
+        reading = self._probe.read()
+        metrics = replace(reading.metrics, rtt_s=self._rtt.value)
+        trim = self._health.observe(metrics, self._clock(), own_cpu=reading.own_cpu)
+        word = self._word()
+        return Beat(
+            node=self._facts.name,
+            epoch=self._facts.epoch,
+            seq=self._seq,
+            state=self._judged(word.state, self._health.excluded(metrics)),
+            rates=self.rates(),
+            net=net.net(self._rtt.value),
+            weight=self._facts.slots * self._prior,
+            trim=trim,
+            metrics=metrics,
+            running=word.running,
+        )
+
+    def _judged(self, state: str, excluded: str) -> str:
+        """Return the state to tell: a node without memory, or too hot, takes no new work until it is well again."""
+        if excluded != self._excluded:
+            _log.warning("node.excluded" if excluded else "node.included_again", why=excluded or self._excluded)
+            self._excluded = excluded
+        return "draining" if excluded and state == "up" else state
+
+
+def union(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return all job ids of all lanes, in order, each once."""
+    return tuple(sorted({job for part in parts for job in part}))
