@@ -110,7 +110,7 @@ class Bench:
             if time.monotonic() > end:
                 rows = "\n".join(str(r) for r in self.store.jobs(20))
                 raise AssertionError(f"not within {seconds} s: {what}\n{rows}")
-            time.sleep(0.01)
+            threading.Event().wait(0.01)
 
     def ended(self, job_id: str, state: str = "SUCCEEDED", seconds: float = 20) -> None:
         self.until(lambda: self.state(job_id) in ("SUCCEEDED", "FAILED", "CANCELLED"), f"{job_id} ends", seconds)
