@@ -156,7 +156,7 @@ def _unreachable(where: str, scheme: str, exc: Exception) -> BrokerDown | Broker
         return BrokerUnfit(f"the certificate of the broker {where} is not trusted; add ?ssl_ca_certs=FILE")
     if any(isinstance(c, ssl.SSLError) for c in causes):
         return _no_tls(where)
-    if "closed by server" in str(exc):
+    if re.search("closed by server|while reading.*reset by peer", str(exc)):
         hint = "give its plain port" if scheme == "rediss" else "if it wants TLS, write rediss://"
         return BrokerDown(f"the broker {where} closes the connection at once; {hint}")
     reason = str(exc).rstrip(".")

@@ -62,9 +62,7 @@ class UpFolder:
                 part.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = (self.path / "up.lock").open("a+")
         except OSError as exc:
-            raise UsageError(
-                f"cannot use {self.path} as the cluster's folder: {exc.strerror}; choose another --dir"
-            ) from exc
+            raise UsageError(f"cannot use the folder {self.path}: {exc.strerror}; choose another --dir") from exc
         deadline_s = time.monotonic() + _LOCK_PATIENCE_S
         while not _try_lock(lock, fcntl.LOCK_EX):
             if time.monotonic() > deadline_s:
