@@ -6,9 +6,11 @@ import difflib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from jetq import ids, wire
+from jetq import video as films
 from jetq.config import Settings
 from jetq.errors import (
     BrokerDown,
@@ -247,6 +249,24 @@ class JetQ:
         self._admit(name, asked)
         pairs = [((), call) if isinstance(call, Mapping) else (call, {}) for call in calls]
         return [self._job(placed) for placed in self._producer.submit_many(name, pairs, asked.plain())]
+
+    def video(self, files: Sequence[Path | str], out: Path | str = "out", **study: Any) -> films.Report:
+        """Analyse videos (or folders of them) on all nodes and return what came of it (``study``: fields of `Study`).
+
+        Raises:
+            UsageError: a file is no video; nothing was sent. JobFailed: a chunk failed; nothing was written.
+        """
+        return self.analyze(films.prepare([Path(file) for file in files], films.Study(**study), Path(out)))
+
+    def analyze(self, study: films.Prepared, options: Options | None = None, **more: Any) -> films.Report:
+        """Carry out what `jetq.video.prepare` has checked (``more``: see `jetq.video.analyze_files`)."""
+        crew = films.Crew(
+            submit=lambda calls: self.submit_many(films.TASK, calls, options),
+            slots=sum(node.slots for node in self.nodes() if node.state == "up"),
+            host=films.address_towards(self.settings.broker_url or ""),
+            shared=self.settings.shared,
+        )
+        return films.analyze_files(study, crew, **more)
 
     def job(self, job_id: str) -> Job:
         """Return the job of that id; nothing is asked yet."""

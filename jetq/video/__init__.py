@@ -11,19 +11,33 @@ from typing import TYPE_CHECKING, Any
 from jetq.errors import UsageError
 
 if TYPE_CHECKING:
-    from jetq.video.farm import Crew, Progress, analyze_files
+    from jetq.video.farm import TASK, Crew, Progress, analyze_files
+    from jetq.video.fileserver import address_towards
     from jetq.video.report import Report
     from jetq.video.run import analyze_chunk
     from jetq.video.study import Prepared, Study, prepare
 
-__all__ = ["Crew", "Prepared", "Progress", "Report", "Study", "analyze_chunk", "analyze_files", "prepare"]
+__all__ = [
+    "TASK",
+    "Crew",
+    "Prepared",
+    "Progress",
+    "Report",
+    "Study",
+    "address_towards",
+    "analyze_chunk",
+    "analyze_files",
+    "prepare",
+]
 
 _HOME = {
+    "TASK": "jetq.video.farm",
     "Crew": "jetq.video.farm",
     "Prepared": "jetq.video.study",
     "Progress": "jetq.video.farm",
     "Report": "jetq.video.report",
     "Study": "jetq.video.study",
+    "address_towards": "jetq.video.fileserver",
     "analyze_chunk": "jetq.video.run",
     "analyze_files": "jetq.video.farm",
     "prepare": "jetq.video.study",
