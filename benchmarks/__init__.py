@@ -1,0 +1,1 @@
+"""The budget, measured: one runnable file per row, as ratios within one run."""

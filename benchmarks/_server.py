@@ -1,0 +1,34 @@
+"""A server of its own for one benchmark: the one that `jetq up` would start, in a temporary folder."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jetq.broker.folder import UpFolder
+from jetq.broker.server import EmbeddedServer
+from jetq.store.redis import RedisStore, connect
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Start it with jetq's own settings (append-only file, fsync each second); yield its URL; stop it."""
+    with tempfile.TemporaryDirectory(prefix="jetq-bench-") as folder:
+        up = UpFolder(Path(folder))
+        up.acquire()
+        embedded = EmbeddedServer(up)
+        embedded.start()
+        try:
+            yield embedded.url
+        finally:
+            embedded.stop()
+            up.release()
+
+
+def fresh_store(url: str, cluster: str = "bench") -> RedisStore:
+    """Empty the server and return a ledger on it."""
+    store = RedisStore(connect(url), cluster)
+    store.client.flushall()
+    return store
