@@ -77,8 +77,9 @@ class Options:
 class Job:
     """One job, wherever it is. Every read asks the ledger."""
 
-    def __init__(self, store: Reader, job_id: str) -> None:
+    def __init__(self, store: Reader, job_id: str, *, known: bool = False) -> None:
         self.id = job_id
+        self.known = known  # the ledger had it already: this submit sent nothing
         self._store = store
 
     def __repr__(self) -> str:
@@ -317,4 +318,4 @@ class JetQ:
     def _job(self, placed: Placed) -> Job:
         if placed.verdict == "refused":
             raise PublishRefused(placed.job_id, placed.why)
-        return Job(self._store, placed.job_id)
+        return Job(self._store, placed.job_id, known=placed.verdict in ("same", "done"))

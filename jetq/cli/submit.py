@@ -32,8 +32,8 @@ Examples:
 @click.option("--mem", "mem_bytes", type=byte_count, default="0", metavar="SIZE", help="Memory it needs, e.g. 2GiB.")
 @click.option("--slots", type=float, default=1.0, metavar="S", help="Slots it takes.  [default: 1]")
 @click.option("--strategy", metavar="NAME", help="How to choose the node.  [JETQ_STRATEGY]")
-@click.option("--countdown", type=float, metavar="S", help="Start no sooner than S seconds from now.")
-@click.option("--expires", type=float, metavar="S", help="Do not start later than S seconds from now.")
+@click.option("--countdown", "countdown_s", type=float, metavar="S", help="Start no sooner than S seconds from now.")
+@click.option("--expires", "expires_s", type=float, metavar="S", help="Do not start later than S seconds from now.")
 @click.option("--id", "job_id", metavar="ID", help="The job's id: sending the same id again sends nothing twice.")
 @click.option("--wait-for-node", is_flag=True, help="Accept needs that no node can serve yet.")
 @click.option("--wait", "wait", is_flag=True, help="Wait until it has ended and print its result.")
@@ -66,7 +66,10 @@ def command(
         print_json(row.as_json())
     else:
         print(job.id)
-        say(f"{row.state}{' on ' + ' '.join(row.nodes) if row.nodes else ''}; ask with `jetq job show {job.id}`")
+        known = "it was there already, nothing was sent: " if job.known else ""
+        on = f" on {' '.join(row.nodes)}" if row.nodes else ""
+        why = f" ({row.reason})" if row.reason and not row.nodes else ""
+        say(f"{known}{row.state}{on}{why}; ask with `jetq job show {job.id}`")
     return 0
 
 
