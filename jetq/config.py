@@ -39,6 +39,7 @@ class Settings:
     cluster: str = "jetq"  # namespace of all keys; several clusters may share a broker
     dir: Path | None = None  # folder of the embedded broker; None: default_dir()
     node: str | None = None  # node name; None: host name
+    board: str | None = None  # hardware model; None: probed. Speed is learned per board, so unlike PCs need names
     slots: int | None = None  # None: min(online cores, (RAM - 2 GiB) / 512 MiB)
     app_dir: Path | None = None  # folder whose tasks/ are loaded beside the built-in ones
     app: str | None = None  # pkg.mod:app, an existing Celery app

@@ -28,6 +28,7 @@ Examples:
 )
 @click.option("--name", metavar="X", help="Name of the node; default: the host's name.  [JETQ_NODE]")
 @click.option("--slots", type=int, metavar="S", help="Work at once; default: by cores and RAM.  [JETQ_SLOTS]")
+@click.option("--board", metavar="MODEL", help="Hardware model, where probing finds none (PCs).  [JETQ_BOARD]")
 @click.option("--label", "labels", multiple=True, metavar="L", help="WORD or KEY=VALUE; may be repeated.  [JETQ_LABEL]")
 @click.option("--app-dir", type=Path, metavar="DIR", help="Folder whose tasks/ to load as well.  [JETQ_APP_DIR]")
 @click.option("--app", metavar="PKG.MOD:APP", help="An existing Celery app to take.  [JETQ_APP]")

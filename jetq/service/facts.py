@@ -52,7 +52,7 @@ def own_labels(labels: Iterable[str]) -> tuple[str, ...]:
 
 def node_facts(settings: Settings, machine: Machine, *, name: str, epoch: str) -> NodeFacts:
     """Return what stays true of a node for one epoch."""
-    board = slug(machine.board)
+    board = slug(settings.board or machine.board)
     implicit = [f"arch={slug(machine.arch).replace('x86-64', 'x86_64')}", f"board={board}", f"node={name}"]
     if machine.gpus:
         implicit.append(GPU_LABEL)
