@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +15,6 @@ from jetq.errors import (
     BrokerDown,
     JobCancelled,
     JobFailed,
-    NoNodeCarries,
     NoSuchJob,
     PublishRefused,
     UsageError,
@@ -26,8 +24,7 @@ from jetq.model import needs as needs_of
 from jetq.model.beat import NodeRow
 from jetq.model.job import JobRow, JobState
 from jetq.model.needs import Needs
-from jetq.policy import strategies
-from jetq.policy.explain import explain
+from jetq.policy import admission, strategies
 from jetq.store.base import Placed, Reader
 
 #: The wait between two looks at a job grows from the first to the second (s).
@@ -244,7 +241,7 @@ class JetQ:
             options: where, when and how they run; ``more`` are single fields of it (``labels=["gpu"]``).
 
         Raises:
-            The errors of :meth:`send`; nothing is sent if one call cannot be.
+            The errors of :meth:`send`; the 200 calls that hold a bad one are not sent, those before them are.
         """
         asked = replace(options or Options(), **more)
         self._admit(name, asked)
@@ -291,29 +288,13 @@ class JetQ:
                 raise fault
 
     def _fault(self, name: str, options: Options) -> UsageError | None:
-        return self._unknown(name) or (None if options.wait_for_node else self._unserved(options.needs))
+        lacking = None if options.wait_for_node else admission.unserved(options.needs, self._nodes)
+        return admission.unknown(name, self._names) or lacking
 
     def _look(self, *, renew: bool) -> None:
         now_s = time.monotonic()
         if renew or now_s - self._asked_s > _FRESH_S:
             self._nodes, self._names, self._asked_s = self._store.nodes(), self._store.task_names(), now_s
-
-    def _unknown(self, name: str) -> UsageError | None:
-        if name in self._names or not self._names:  # without any node nothing is known: it waits for one
-            return None
-        near = difflib.get_close_matches(name, self._names, n=3, cutoff=0.5) or sorted(self._names)[:8]
-        return UsageError(f"no node knows a task called {name!r}; did you mean {' or '.join(near)}?")
-
-    def _unserved(self, wanted: Needs) -> NoNodeCarries | None:
-        if wanted == Needs():
-            return None
-        there = [node for node in self._nodes if node.state != "gone"]
-        standings = explain(there, wanted, strategies.get(strategies.DEFAULT))
-        if any(standing.eligible for standing in standings):
-            return None
-        each = "; ".join(f"{s.node} {s.why}" for s in standings[:4]) or "no node is there"
-        more = f"; and {len(standings) - 4} more" if len(standings) > 4 else ""
-        return NoNodeCarries(f"no node can serve this job: {each}{more} (wait for one: --wait-for-node)")
 
     def _job(self, placed: Placed) -> Job:
         if placed.verdict == "refused":
