@@ -1,8 +1,8 @@
 """Tie this process to its parent, then become the program that was asked for.
 
-Run as ``python -I -S _exec_shim.py PARENT_PID PROGRAM ARG...`` by ``jetq.process.spawn``. It imports nothing of jetq,
-so that it costs some 15 ms. The kernel sends SIGKILL when the *thread* that started us ends: spawn from a thread that
-lives as long as the child may.
+Run as ``python -I -S _exec_shim.py PARENT_PID SIGNAL PROGRAM ARG...`` by ``jetq.process.spawn``. It imports nothing of
+jetq, so that it costs some 15 ms. The kernel sends the signal when the *thread* that started us ends: spawn from a
+thread that lives as long as the child may.
 """
 
 import ctypes
@@ -14,11 +14,11 @@ import sys
 PR_SET_PDEATHSIG = 1
 
 if __name__ == "__main__":
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(sys.argv[2]))
     if os.getppid() != int(sys.argv[1]):  # the parent ended before the tie was made
         os._exit(1)
     # What Python ignores and what the parent blocked would be inherited by the program.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    os.execv(sys.argv[2], sys.argv[2:])
+    os.execv(sys.argv[3], sys.argv[3:])

@@ -89,6 +89,7 @@ def spawn(
     stderr: Stream = None,
     own_session: bool = True,
     tied: bool = True,
+    tie: int = signal.SIGKILL,
 ) -> Child:
     """Start a program that is killed when the calling *thread* ends, however that happens.
 
@@ -97,6 +98,7 @@ def spawn(
         env: its whole environment; None: ours.
         own_session: make it leader of a session and group, out of reach of the terminal's Ctrl-C.
         tied: False for a daemon that outlives us.
+        tie: the signal it gets when that thread ends; one it handles lets it clear up first.
 
     Raises:
         JetqError: there is no such program, or it may not be run.
@@ -107,7 +109,7 @@ def spawn(
         raise JetqError(f"cannot start {argv[0]!r}: no such program on this machine; install it or put it on PATH")
     command = [os.path.abspath(program), *argv[1:]]
     if tied:
-        command = [sys.executable, "-I", "-S", str(_HERE / "_exec_shim.py"), str(os.getpid()), *command]
+        command = [sys.executable, "-I", "-S", str(_HERE / "_exec_shim.py"), str(os.getpid()), str(int(tie)), *command]
     try:
         popen = subprocess.Popen(
             command,

@@ -16,7 +16,7 @@ from jetq.cli.options import Where, broker_options
 from jetq.config import EXPORTED, Settings
 from jetq.errors import UsageError
 from jetq.service.facts import choose_name, own_labels
-from jetq.service.guard import is_guarded
+from jetq.service.guard import ORPHANED, is_guarded
 
 
 @click.command(
@@ -82,5 +82,6 @@ def run_agent(settings: Settings) -> int:
     agent = wire.build_agent(settings, os.environ[process.MARK], lambda: make_app(settings))
     signal.signal(signal.SIGTERM, lambda *_: agent.stop())
     signal.signal(signal.SIGINT, lambda *_: agent.stop())
+    signal.signal(ORPHANED, lambda *_: agent.end_now())
     signal.signal(signal.SIGCHLD, lambda *_: agent.wake())
     return agent.run()

@@ -29,6 +29,8 @@ RETRY_S = 1.0
 LANE_STOP_S = 3.0
 #: Jobs of the processes lane at once: the ledger is its gate, not this number.
 LONG_JOBS = 256
+#: Exit code of a run that has no right to go on.
+UNPLANNED = 1
 #: A lane that ends so has found something wrong with what it was asked to load, and said it.
 ASKED_WRONGLY = 2
 
@@ -74,6 +76,7 @@ class Agent:
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
         self._stops = 0  # how often somebody asked for the end
+        self._orphaned = False
         self._reply: BeatReply | None = None
         self._joined: tuple[str, ...] | None = None  # names of the tasks the ledger knows of; None: not joined
         self._lanes = {name: Lane(name, commands, mark=mark, clock=clock) for name in lanes}
@@ -90,6 +93,11 @@ class Agent:
         """Ask for a plain stop. Asked twice: do not wait for what runs."""
         self._stops += 1
         self.wake()
+
+    def end_now(self) -> None:
+        """End at once, and clear up: whoever guarded this agent is gone."""
+        self._orphaned = True
+        self.stop()
 
     def wake(self) -> None:
         """Make the main loop look around now."""
@@ -118,38 +126,41 @@ class Agent:
             loop.start()
         try:
             code = self._attend()
-            if code != 1:
+            if code != UNPLANNED:
                 self._stop_plainly()
-            return code
+            return UNPLANNED if self._is_over() else code
         finally:
             self._end()
 
     def _attend(self) -> int:
-        """Keep the lanes until the end. Returns 0 asked to stop, 1 refused, 2 a lane was asked wrongly."""
+        """Keep the lanes until the end. Returns 0 asked to stop, 1 no longer wanted, 2 a lane was asked wrongly."""
         while not self._stops:
-            if self._is_refused():
-                _log.error("node.refused", node=self._facts.name, why="another run of this node has taken over")
-                return 1
+            if self._is_over():
+                return UNPLANNED
             self._keep_lanes()
             if any(lane.code == ASKED_WRONGLY for lane in self._lanes.values()):
                 self._stops = 1
                 return ASKED_WRONGLY
             self._tell_lanes()
             self._pause(LOOK_S)
-        return 0
+        return UNPLANNED if self._is_over() else 0
 
     def _stop_plainly(self) -> None:
         """Take nothing more, wait for what runs, end the lanes, and leave; nobody is charged an attempt."""
         _log.info("node.stopping", node=self._facts.name, grace_s=self._grace_s)
         end_s = self._clock() + self._grace_s
+        shown: tuple[str, ...] | None = None
         self._tell_lanes()
         self._try(self._beater.beat)
-        while self._clock() < end_s and self._stops < 2 and not self._is_refused():
+        while self._clock() < end_s and self._stops < 2 and not self._is_over():
             self._try(lambda: self._ledger.again(self._facts.name, self._facts.epoch))
             self._keep_lanes()
             self._tell_lanes()
-            if not self._runs_something():
+            if (left := self._what_runs()) != shown:
+                _log.info("node.waits", jobs=len(left), ids=" ".join(left[:5]))
+            if not left:
                 break
+            shown = left
             self._pause(min(LOOK_S, end_s - self._clock()))
         self._end_lanes()
         for loop in self._loops:
@@ -173,6 +184,7 @@ class Agent:
         """Leave nothing behind, however the run ended."""
         for lane in self._lanes.values():
             self._try(lane.kill)
+        self._try(lambda: process.sweep(self._mark))
         for loop in self._loops:
             loop.stop(within_s=0.1)
 
@@ -217,14 +229,15 @@ class Agent:
                 stop=False,
             )
 
-    def _runs_something(self) -> bool:
-        if any(lane.running for lane in self._lanes.values()):
-            return True
+    def _what_runs(self) -> tuple[str, ...]:
+        """Return the jobs that lanes say they run, and those that the ledger says are claimed here."""
+        said = union(lane.running for lane in self._lanes.values())
         try:
-            return any(job.state != "ASSIGNED" for job in self._ledger.held(self._facts.name))
+            held = [job.job_id for job in self._ledger.held(self._facts.name) if job.state != "ASSIGNED"]
         except BrokerError as exc:
             self._outage.found(exc)
-            return False
+            return said
+        return union([said, tuple(held)])
 
     # The ledger -----------------------------------------------------------------------------------------------------
 
@@ -243,8 +256,15 @@ class Agent:
         self._reply = reply
         self.wake()
 
-    def _is_refused(self) -> bool:
-        return self._reply is not None and not self._reply.accepted
+    def _is_over(self) -> bool:
+        """Tell whether this run has no right to go on: all it has is then killed at once."""
+        if self._orphaned:
+            _log.error("agent.orphaned", node=self._facts.name, why="its guard was killed")
+        elif self._reply is not None and not self._reply.accepted:
+            _log.error("node.refused", node=self._facts.name, why="another run of this node has taken over")
+        else:
+            return False
+        return True
 
     def _hand_on(self) -> None:
         for ended in self._ledger.due():

@@ -12,6 +12,8 @@ from jetq.log import Log
 
 #: Tells the agent who guards it; believed only if that is its parent.
 GUARDED = "JETQ_GUARDED"
+#: What an agent gets when its guard is killed: it then clears up itself.
+ORPHANED = signal.SIGHUP
 #: Time between two looks for orphans (s): a child of a dead pool child lives no longer.
 LOOK_S = 0.5
 #: Time an agent may take beyond its grace to tell the ledger and stop its lanes (s).
@@ -45,7 +47,7 @@ def guard(argv: Sequence[str], *, key: str, grace_s: float) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     mark = f"{key}.{ids.random64()}"
     env = {**os.environ, GUARDED: str(os.getpid()), process.MARK: mark}
-    agent = process.spawn(argv, env=env)
+    agent = process.spawn(argv, env=env, tie=ORPHANED)
     try:
         code = _attend(agent, grace_s)
     finally:

@@ -162,7 +162,7 @@ class Lane:
             JetqError: a process cannot be killed.
         """
         if self.phase is Phase.RUNS and self._child is not None:
-            self._child.kill()
+            process.kill_tree(self._child.pid)
             self._end(self._child.wait() or 0)
         self.sweep()
 

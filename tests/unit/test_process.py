@@ -69,7 +69,9 @@ def test_a_child_dies_with_a_parent_that_is_killed(wait_until):
 def test_the_shim_gives_up_when_its_parent_is_already_another():
     shim = Path(process.__file__).parent / "_exec_shim.py"
 
-    done = subprocess.run([sys.executable, "-I", "-S", shim, "1", "/bin/echo", "ran"], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", shim, "1", "9", "/bin/echo", "ran"], capture_output=True, check=False
+    )
 
     assert (done.returncode, done.stdout) == (1, b"")
 

@@ -1,0 +1,88 @@
+"""What `jetq worker` refuses: one clear line, exit 2, and no guard left."""
+
+from __future__ import annotations
+
+import pytest
+
+from jetq.model.beat import NodeFacts
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (("--slots", "0"), "slots must be a whole number from 1 to 1024, not 0"),
+        (("--slots", "-3"), "slots must be a whole number from 1 to 1024, not -3"),
+        (("--slots", "many"), "'many' is not a valid integer"),
+        (("--name", "a b"), "'a b' cannot name a node"),
+        (("--label", "zone yard"), "'zone yard' is no label"),
+        (("--label", "node=other"), "every node carries arch=, board=, node= by itself"),
+        (("--grace", "-1"), "grace_s must be a number of seconds"),
+        (("--app-dir", "/nowhere/at/all"), "has no tasks/ folder"),
+        (("--app", "shop"), "write PACKAGE.MODULE:NAME"),
+        (("--broker", "http://127.0.0.1"), "http"),
+    ],
+)
+def test_a_bad_flag_is_one_line(run_worker, flags, line):
+    done = run_worker(*flags)
+
+    assert done.returncode == 2, done.stderr
+    assert line in done.stderr
+    assert done.stderr.startswith("jetq: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unknown_variable_is_refused_with_the_nearest(run_worker):
+    done = run_worker(JETQ_SLOT="2")
+
+    assert done.returncode == 2
+    assert "did you mean JETQ_SLOTS?" in done.stderr
+
+
+def test_a_name_alive_elsewhere_is_refused_and_another_is_proposed(run_worker, ledger):
+    other = NodeFacts("a", "other-machine", "e" * 16, 1, 0, 0, "pc", (), "0")
+    ledger.join(other, {}, dead_s=5)
+
+    done = run_worker("--name", "a")
+
+    assert done.returncode == 2
+    assert "a node called 'a' is alive on another machine; start with --name a-" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "line"),
+    [
+        ("yard", "1 / 0", "module tasks.yard raises on import (line 1): ZeroDivisionError"),
+        ("yard", "import no_such_thing", "module tasks.yard needs no_such_thing"),
+        (
+            "yard",
+            "from celery import shared_task\n@shared_task(name='yard.slow', rate_limit='1/s')\ndef slow(): pass",
+            "task yard.slow has rate_limit='1/s'",
+        ),
+    ],
+)
+def test_a_bad_task_module_ends_the_node_with_its_line(run_worker, app_dir, node_state, module, text, line):
+    (app_dir / "tasks" / f"{module}.py").write_text(text)
+
+    done = run_worker("--name", "a", "--app-dir", str(app_dir))
+
+    assert done.returncode == 2
+    assert line in done.stderr
+    assert "Traceback" not in done.stderr
+    assert node_state("a") == "gone"
+
+
+def test_the_same_module_name_twice_is_refused_before_anything_starts(run_worker, app_dir, node_state):
+    (app_dir / "tasks" / "demo.py").write_text("")
+
+    done = run_worker("--name", "a", "--app-dir", str(app_dir))
+
+    assert done.returncode == 2
+    assert "would both be tasks.demo; rename yours" in done.stderr
+    assert node_state("a") == ""
+
+
+def test_a_broker_that_is_down_is_one_line_and_its_own_exit_code(run_worker):
+    done = run_worker("--broker", "redis://127.0.0.1:1/0")
+
+    assert done.returncode == 69
+    assert done.stderr.count("\n") == 1
