@@ -22,6 +22,8 @@ EXPORTED = frozenset(
 )
 #: Flags of the command line that have a twin of the same name but no field here.
 _FLAG_TWINS = frozenset({"JETQ_LISTEN", "JETQ_NODES", "JETQ_JSON"})
+#: Comma separated lists have their variable in the singular, like the flag that may be repeated.
+_LISTS = {"JETQ_LABEL": "labels", "JETQ_ALSO_QUEUE": "also_queues"}
 _CLUSTER = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
@@ -43,6 +45,7 @@ class Settings:
     slots: int | None = None  # None: min(online cores, (RAM - 2 GiB) / 512 MiB)
     app_dir: Path | None = None  # folder whose tasks/ are loaded beside the built-in ones
     app: str | None = None  # pkg.mod:app, an existing Celery app
+    also_queues: tuple[str, ...] = ()  # plain Celery queues to read as well (environment: JETQ_ALSO_QUEUE)
     labels: tuple[str, ...] = ()  # carried by this node (environment: comma separated)
     shared: Path | None = None  # folder that all nodes mount
     strategy: str = "dynamic"  # the cluster's default routing strategy
@@ -79,7 +82,8 @@ class Settings:
         """
         env = os.environ if environ is None else environ
         known = {f"JETQ_{f.name.upper()}": f.name for f in fields(cls)}
-        known["JETQ_LABEL"] = known.pop("JETQ_LABELS")
+        for one, many in _LISTS.items():
+            known[one] = known.pop(f"JETQ_{many.upper()}")
         values: dict[str, Any] = {}
         for key, text in env.items():
             if not key.startswith("JETQ_") or key in EXPORTED or key in _FLAG_TWINS:
@@ -106,8 +110,8 @@ class Settings:
         for f in fields(self):
             value = getattr(self, f.name)
             if value != f.default and value is not None:
-                key = "JETQ_LABEL" if f.name == "labels" else f"JETQ_{f.name.upper()}"
-                out[key] = ",".join(value) if f.name == "labels" else str(value)
+                key = next((k for k, v in _LISTS.items() if v == f.name), f"JETQ_{f.name.upper()}")
+                out[key] = ",".join(value) if f.name in _LISTS.values() else str(value)
         return out
 
 
@@ -121,6 +125,6 @@ def _parse(key: str, field_name: str, text: str) -> Any:
         raise UsageError(f"{key}={text!r}: a number is needed") from None
     if field_name in ("dir", "app_dir", "shared"):
         return Path(text)
-    if field_name == "labels":
+    if field_name in _LISTS.values():
         return tuple(part.strip() for part in text.split(",") if part.strip())
     return text

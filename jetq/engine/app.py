@@ -6,6 +6,7 @@ from typing import Any
 
 from celery import Celery, current_app, signals
 from celery._state import get_current_worker_task
+from celery.canvas import maybe_signature
 
 from jetq.config import Settings
 from jetq.engine import results, transport
@@ -100,11 +101,17 @@ def configure(app: Celery, settings: Settings, url: str) -> None:
 
 
 def _before_publish(
-    sender: str | None = None, headers: Any = None, properties: Any = None, routing_key: str = "", **_rest: Any
+    sender: str | None = None,
+    body: Any = None,
+    headers: Any = None,
+    properties: Any = None,
+    routing_key: str = "",
+    **_rest: Any,
 ) -> None:
-    """Gather a publish's jetq options: the task's own, those of the running generation, those of the call."""
+    """Gather a publish's jetq options (task, running generation, call) and give callbacks their ids."""
     if routing_key != keys.ROUTED or properties is None or "id" not in (headers or {}):
         return
+    _freeze(body[2])
     given = properties.pop("jetq", None)
     from_task, inherited = _declared(sender, headers["id"])
     if from_task or inherited or given:
@@ -113,6 +120,22 @@ def _before_publish(
     if number is None:
         number = (headers.get("jetq") or {}).get("priority", PRIORITIES["normal"])
     properties["priority"] = priority(number)
+
+
+def _freeze(embed: dict[str, Any]) -> None:
+    """Give linked signatures their ids now: a body whose callbacks are dispatched twice then publishes one job each."""
+    for kind in ("callbacks", "errbacks"):
+        links = embed.get(kind)
+        if links and not all(dict(link).get("options", {}).get("task_id") for link in links):
+            embed[kind] = [_frozen(link) for link in links]
+
+
+def _frozen(link: Any) -> Any:
+    if dict(link).get("options", {}).get("task_id"):
+        return link
+    copy = maybe_signature(link, app=current_app).clone()
+    copy.freeze()
+    return copy
 
 
 def _declared(name: str | None, job_id: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:

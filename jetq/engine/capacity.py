@@ -26,6 +26,8 @@ from jetq.store.keys import shared_queue
 log = Log("lane")
 #: A refused shared claim closes the shared queues of the lane this long, or until the allowance changes (s).
 CLOSED_S = 1.0
+#: A cancelled body that ignores SIGTERM is killed after this long (s).
+KILL_AFTER_S = 5.0
 #: How often a lane looks at its children and reports (s).
 TICK_S = 0.25
 
@@ -81,7 +83,7 @@ class Capacity(bootsteps.StartStopStep):
 
     def __init__(self, c: Any, **kwargs: Any) -> None:
         self._timer: Any = None
-        self._killed: set[str] = set()
+        self._killed: dict[str, float] = {}  # job id -> asked at, monotonic s
         super().__init__(c, **kwargs)
 
     def start(self, c: Any) -> None:
@@ -94,7 +96,8 @@ class Capacity(bootsteps.StartStopStep):
                 return bool(base(qos))
             return len(state.reserved_requests) < self.control.allow and bool(base(qos))
 
-        channel.qos.can_consume = MethodType(can_consume, channel.qos)
+        if self.control.lane != "plain":
+            channel.qos.can_consume = MethodType(can_consume, channel.qos)
         self._timer = c.timer.call_repeatedly(TICK_S, self._tick, (c,))
         os.set_blocking(self.control.control_fd, False)
         if c.hub:
@@ -121,12 +124,21 @@ class Capacity(bootsteps.StartStopStep):
             return
         self._follow_cohorts(c)
         channel = c.task_consumer.channel
-        if channel._in_poll and self.control.allow <= len(state.reserved_requests):
+        full = self.control.allow <= len(state.reserved_requests) and self.control.lane != "plain"
+        if channel._in_poll and full:
             _unblock(self.control.client_name)
         for request in list(state.reserved_requests):
-            if request.id in self.control.cancel and request.id not in self._killed:
-                self._killed.add(request.id)
-                request.terminate(c.pool)
+            if request.id in self.control.cancel:
+                self._kill(request, c.pool)
+
+    def _kill(self, request: Any, pool: Any) -> None:
+        """Ask first; a tree that is still there after a while gets no second question."""
+        asked, now = self._killed.get(request.id), time.monotonic()
+        if asked is None:
+            self._killed[request.id] = now
+            request.terminate(pool)
+        elif now - asked > KILL_AFTER_S:
+            request.terminate(pool, "KILL")
 
     def _follow_cohorts(self, c: Any) -> None:
         if not self.control.reads_shared:
@@ -148,7 +160,8 @@ class Capacity(bootsteps.StartStopStep):
         if hasattr(pool, "maintain_pool") and self.control.lane == "tasks":
             pool.maintain_pool()  # billiard's own look comes every 5 s only
         self._follow_cohorts(c)
-        self._killed &= {r.id for r in state.reserved_requests}
+        present = {r.id for r in state.reserved_requests}
+        self._killed = {job: asked for job, asked in self._killed.items() if job in present}
         self.control.write(_ready(pool), sorted(r.id for r in state.active_requests))
 
 

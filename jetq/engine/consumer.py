@@ -7,7 +7,7 @@ from typing import Any
 from celery.worker.consumer import Consumer as Stock
 
 from jetq.engine.request import LaneSide, Request
-from jetq.engine.run import Tracer
+from jetq.engine.run import Tracer, patiently
 
 
 class Consumer(Stock):
@@ -38,5 +38,5 @@ class Consumer(Stock):
 def _drop(message: Any, why: str) -> None:
     headers = message.headers or {}
     if headers.get("jetq_pub"):
-        LaneSide.store.drop(headers["id"], headers["jetq_pub"], LaneSide.node, "FAILED", why)
-        LaneSide.store.told(headers["id"])
+        patiently(LaneSide.store.drop, headers["id"], headers["jetq_pub"], LaneSide.node, "FAILED", why)
+        patiently(LaneSide.store.told, headers["id"])

@@ -12,6 +12,7 @@ from jetq.engine.capacity import Capacity, Control
 from jetq.engine.child import tracer_for
 from jetq.engine.consumer import Consumer
 from jetq.engine.request import LaneSide
+from jetq.engine.run import patiently
 from jetq.store import keys
 from jetq.store.redis import RedisStore, connect
 
@@ -34,7 +35,7 @@ def run_lane(
 
     Args:
         app: with all tasks imported.
-        lane: ``tasks`` (prefork pool) or ``processes`` (threads).
+        lane: ``tasks`` (prefork pool), ``processes`` (threads) or ``plain`` (prefork, with Celery's own settings).
         node: name; epoch: of the agent's run.
         pool_size: children of the ``tasks`` lane.
         control_fd: where the agent's JSON lines arrive; status_fd: where this lane answers (engine.capacity).
@@ -43,16 +44,17 @@ def run_lane(
     os.environ.update(JETQ_NODE=node, JETQ_EPOCH=epoch)
     threads = lane == "processes"
     name = f"jetq-{node}-{lane}"
-    _prepare(app, settings, name, threads=threads)
+    _prepare(app, settings, lane, name)
     LaneSide.node = node
     LaneSide.store = RedisStore(connect(app.conf.jetq_url), settings.cluster, ttl_s=settings.result_ttl_s)
-    Capacity.control = Control(lane, control_fd, status_fd, reads_shared=not threads, client_name=name)
+    Capacity.control = Control(lane, control_fd, status_fd, reads_shared=lane == "tasks", client_name=name)
     if threads:
         Consumer.tracer = tracer_for(app, node, epoch)
+    patiently(LaneSide.store.declare, {name: getattr(task, "jetq", None) for name, task in app.tasks.items()})
     worker = Worker(
         app=app,
         hostname=f"{lane}@{node}",
-        queues=[keys.own_queue(lane, node)],
+        queues=[keys.PLAIN, *settings.also_queues] if lane == "plain" else [keys.own_queue(lane, node)],
         concurrency=MAX_THREADS if threads else pool_size,
         pool="threads" if threads else "prefork",
         loglevel=settings.log_level.upper(),
@@ -67,10 +69,13 @@ def run_lane(
     return int(worker.exitcode or 0)
 
 
-def _prepare(app: Celery, settings: Settings, client_name: str, *, threads: bool) -> None:
-    app.conf.broker_transport_options = {**app.conf.broker_transport_options, "client_name": client_name}
+def _prepare(app: Celery, settings: Settings, lane: str, client_name: str) -> None:
+    options = {**app.conf.broker_transport_options, "client_name": client_name}
+    if lane == "plain":
+        options["ack_emulation"] = True  # no ledger stands behind plain work
+    app.conf.broker_transport_options = options
     app.conf.worker_redirect_stdouts = False
     app.conf.worker_send_task_events = True
-    if settings.pool == "spawn" and not threads:
+    if settings.pool == "spawn" and lane != "processes":
         app.conf.worker_pool_start_method = "spawn"
     app.steps["consumer"].add(Capacity)

@@ -57,13 +57,15 @@ class Request(Stock):
         now = patiently(LaneSide.store.lost, self.id, LaneSide.node, where, str(exc) or type(exc).__name__)
         log.warning("child.lost", job=self.id, pid=self.worker_pid, why=exc, now=now or "ended")
         state.task_ready(self)
+        if not now and patiently(LaneSide.store.put_back, self.id, self.pub):
+            now = "QUEUED"  # it died before its claim: the message is the only copy
         if now == "FAILED":
             super().on_failure(exc_info, send_failed_event, return_ok)
-            LaneSide.store.told(self.id)
+            patiently(LaneSide.store.told, self.id)
         elif now == "CANCELLED":
             if not self._already_revoked:
                 super()._announce_revoked("cancelled", True, str(exc), False)
-            LaneSide.store.told(self.id)
+            patiently(LaneSide.store.told, self.id)
         elif now:
             self.acknowledge()
             self.send_event("task-retried", exception=repr(exc), traceback="")
@@ -72,28 +74,28 @@ class Request(Stock):
     def terminate(self, pool: Any, signal: Any = None) -> None:
         """Kill the whole process group of the child that runs this job."""
         if self.pub is not None and self.time_start:
-            _kill_group(self.worker_pid)
+            _signal_group(self.worker_pid, signals.SIGKILL if signal == "KILL" else signals.SIGTERM)
         super().terminate(pool, signal)
 
     def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
         if self.pub is not None:
             if terminated:  # the child is about to die; the ledger ends the job when it has
-                LaneSide.store.cancel(self.id, f"revoked ({reason})")
-            elif LaneSide.store.drop(self.id, self.pub, LaneSide.node, "CANCELLED", reason):
-                LaneSide.store.told(self.id)
+                patiently(LaneSide.store.cancel, self.id, f"revoked ({reason})")
+            elif patiently(LaneSide.store.drop, self.id, self.pub, LaneSide.node, "CANCELLED", reason):
+                patiently(LaneSide.store.told, self.id)
         super()._announce_revoked(reason, terminated, signum, expired)
 
     def _end(self, why: str) -> None:
         """End a job whose failure Celery has already been told of."""
         store, where = LaneSide.store, f"{self.worker_pid}." if self.worker_pid else None
-        if not store.drop(self.id, self.pub or "", LaneSide.node, "FAILED", why):
+        if not patiently(store.drop, self.id, self.pub or "", LaneSide.node, "FAILED", why):
             patiently(store.lost, self.id, LaneSide.node, where, why, then="fail")
-        store.told(self.id)
+        patiently(store.told, self.id)
 
 
-def _kill_group(pid: int) -> None:
+def _signal_group(pid: int, number: signals.Signals) -> None:
     try:
         if os.getpgid(pid) == pid:
-            os.killpg(pid, signals.SIGTERM)
+            os.killpg(pid, number)
     except ProcessLookupError:
         return

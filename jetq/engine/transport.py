@@ -5,10 +5,11 @@ Every publish of Celery ends in ``Channel._put``: apply_async, send_task, canvas
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
@@ -29,6 +30,8 @@ from jetq.store.base import Order, Parcel, Placed
 _NO_LIMIT = frozenset({"stream"})
 _LOST = (redis.ConnectionError, redis.TimeoutError)
 _local = threading.local()
+#: What nodes say of their tasks is read again after this long (s).
+_DECLARED_S = 10.0
 
 
 def order_for(name: str, options: dict[str, Any], number: int, default_strategy: str) -> Order:
@@ -96,6 +99,8 @@ class RoutedChannel:
     #: Lanes wait for the broker (the ids make repeats safe); producers get an error within seconds.
     patient = False
     _plain: Any = None
+    _declared: Mapping[str, Any] = {}  # task name -> options, as nodes say
+    _declared_at = float("-inf")  # monotonic, s
 
     def _create_client(self, asynchronous: bool = False) -> Any:
         """Return one client per pool: kombu builds a ``redis.Redis`` per command, 59 us each."""
@@ -118,7 +123,11 @@ class RoutedChannel:
                 f"the arguments of {message['headers']['task']} take {size} bytes, more than {limit}: "
                 "pass a path or URL instead, or raise JETQ_MAX_ARG_BYTES"
             )
-        given = message["headers"].get("jetq") or {}
+        given = self._options(message["headers"])
+        if given.get("ledger") is False:
+            message["properties"]["delivery_info"]["routing_key"] = keys.PLAIN
+            super()._put(keys.PLAIN, message, **kwargs)  # type: ignore[misc]
+            return
         number = self._get_message_priority(message)  # type: ignore[attr-defined]
         order = order_for(message["headers"]["task"], given, number, options.get("jetq_strategy", "dynamic"))
         parcel = parcel_for(message, order.needs)
@@ -127,26 +136,45 @@ class RoutedChannel:
         )
         batch = kwargs.pop("_publish_batch", None)
         if batch is None:
-            self._tell(orders.read_placed(order, [parcel], self._publish(parcel.job_id, args)))
+            answer = self._ask(parcel.job_id, "publish", *args)
+            self._tell(orders.read_placed(order, [parcel], answer))
         else:
             script = scripts.script("publish")
             batch.add("eval", script.text, 1, self.global_keyprefix, *args)  # type: ignore[attr-defined]
 
-    def _publish(self, job_id: str, args: list[Any]) -> Any:
-        script, prefix = scripts.script("publish"), self.global_keyprefix  # type: ignore[attr-defined]
+    def _options(self, headers: dict[str, Any]) -> dict[str, Any]:
+        """Return the jetq options of a publish: what nodes say of the task, then what its producer says."""
+        if time.monotonic() - self._declared_at > _DECLARED_S:
+            rows = self._ask(headers["id"], None, "HGETALL", f"{self.global_keyprefix}declared")  # type: ignore[attr-defined]
+            self._declared = {_text(name): json.loads(options) for name, options in rows.items()}
+            self._declared_at = time.monotonic()
+        options = {**self._declared.get(headers["task"], {}), **(headers.get("jetq") or {})}
+        if options:
+            headers["jetq"] = options
+        return options
+
+    def _ask(self, job_id: str, script: str | None, *args: Any) -> Any:
+        """Run a script of the ledger, or one command (``script`` None), twice at most, or patiently."""
         tries = 0
         while True:
             try:
                 with self.conn_or_acquire() as client:  # type: ignore[attr-defined]
-                    try:
-                        return _bare(client, "EVALSHA", script.sha, 1, prefix, *args)
-                    except redis.exceptions.NoScriptError:
-                        return _bare(client, "EVAL", script.text, 1, prefix, *args)
+                    return self._run(client, script, *args)
             except _LOST as exc:
                 tries += 1
                 if tries > 1 and not self.patient:
                     raise PublishUnknown(job_id) from exc
                 time.sleep(min(1.0, 0.05 * tries) * (0.5 + random.random()) if self.patient else 0)
+
+    def _run(self, client: Any, script: str | None, *args: Any) -> Any:
+        """Run past kombu's prefixing: the ledger's scripts get full keys."""
+        if script is None:
+            return redis.Redis.execute_command(client, *args)
+        text, prefix = scripts.script(script), self.global_keyprefix  # type: ignore[attr-defined]
+        try:
+            return redis.Redis.execute_command(client, "EVALSHA", text.sha, 1, prefix, *args)
+        except redis.exceptions.NoScriptError:
+            return redis.Redis.execute_command(client, "EVAL", text.text, 1, prefix, *args)
 
     def _tell(self, placed: list[Placed]) -> None:
         seen = getattr(_local, "placed", None)
@@ -161,14 +189,11 @@ class RoutedChannel:
         if pub is None:
             super()._restore(message, leftmost)  # type: ignore[misc]
             return
-        script = scripts.script("put_back")
-        with self.conn_or_acquire() as client:  # type: ignore[attr-defined]
-            _bare(client, "EVAL", script.text, 1, self.global_keyprefix, message.headers["id"], pub)  # type: ignore[attr-defined]
+        self._ask(message.headers["id"], "put_back", message.headers["id"], pub)
 
 
-def _bare(client: Any, *command: Any) -> Any:
-    """Run a command past kombu's prefixing: the ledger's scripts get full keys."""
-    return redis.Redis.execute_command(client, *command)
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 class Channel(RoutedChannel, stock.Channel):

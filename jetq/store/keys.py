@@ -10,7 +10,7 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     node:<name>                      HASH    until forgotten            facts, last beat, views (its indexes)
     nodes                            SET                                node names
     boards                           SET                                board models seen
-    leases:<node>                    HASH                               job id -> "slots gpu mem_bytes kind"; load: the sum
+    leases:<node>                    HASH                               job id -> "slots gpu mem_bytes kind"; load = sum
     cohorts                          HASH                               cohort -> {"labels", "slots", "gpu", "mem"}
     views                            HASH                               "strategy cohort" -> least, learned or stride
     free:<strategy> <cohort>:<board> ZSET                               nodes with a free slot by score, lowest is next
@@ -26,6 +26,7 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     runs:<task>:<board>              LIST    last 20                    run times (s), newest first
     fresh                            SET                                task names with new run times
     speed:<task>                     HASH                               board -> learned speed (prior = 1)
+    declared                         HASH                               task name -> its jetq options (JSON)
     tasks:<node>                     SET                                task names the node has loaded
 """
 
@@ -35,6 +36,8 @@ from __future__ import annotations
 PRIORITY_SEP = "\x06\x16"
 #: The only queue name that publishers use; no list of that name ever exists.
 ROUTED = "jetq"
+#: Where tasks with ``ledger=False`` go: plain Celery, read by the ``plain`` lane only.
+PLAIN = "plain"
 #: A lane's own queue, by lane.
 OWN_QUEUE = {"tasks": "node.", "processes": "processes."}
 #: The queues that several nodes read.

@@ -248,6 +248,14 @@ class RedisStore:
         nodes = [_text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")]
         return {_text(t) for n in nodes for t in self._read("SMEMBERS", f"{self.prefix}tasks:{n}")}
 
+    def declare(self, options: Mapping[str, Mapping[str, Any] | None]) -> None:
+        """Keep what tasks ask for (``jetq`` options by task name; None: nothing), for producers without their code."""
+        for name, wanted in options.items():
+            if wanted:
+                self._read("HSET", f"{self.prefix}declared", name, json.dumps(dict(wanted)))
+            else:
+                self._read("HDEL", f"{self.prefix}declared", name)
+
     def cancel(self, job_id: str, reason: str) -> JobRow:
         """Cancel a job.
 
