@@ -26,7 +26,7 @@ try:
     names = loader.load(Path(sys.argv[1]) if sys.argv[1] else None)
 except UsageError as exc:
     sys.exit(str(exc))
-child = subprocess.run([sys.executable, "-c", "import sys; from importlib import import_module as i; "
+child = subprocess.run([sys.executable, "-c", "import sys; del sys.path[0]; from importlib import import_module as i; "
     "print([i(n).__file__ for n in sys.argv[1:]])", *names], capture_output=True, text=True, check=True)
 print(json.dumps([names, eval(child.stdout)]))
 """
