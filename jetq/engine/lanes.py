@@ -50,7 +50,6 @@ def run_lane(
     Capacity.control = Control(lane, control_fd, status_fd, reads_shared=lane == "tasks", client_name=name)
     if threads:
         Consumer.tracer = tracer_for(app, node, epoch)
-    patiently(LaneSide.store.declare, {name: getattr(task, "jetq", None) for name, task in app.tasks.items()})
     worker = Worker(
         app=app,
         hostname=f"{lane}@{node}",
@@ -65,6 +64,7 @@ def run_lane(
         heartbeat_interval=10,
         quiet=True,
     )
+    patiently(LaneSide.store.declare, {name: getattr(task, "jetq", None) for name, task in app.tasks.items()})
     worker.start()
     return int(worker.exitcode or 0)
 
