@@ -137,7 +137,9 @@ class EmbeddedServer:
 
     def _started(self, port: int) -> bool:
         text = configuration(port, self._folder.data_dir, self._log, listen=self._listen, password=self._password)
-        child = process.spawn([str(self._binary), str(self._folder.write_config(text))])
+        argv = [str(self._binary), str(self._folder.write_config(text))]
+        with self._log.open("ab") as log:  # never our own output: whoever reads it would wait for the server to end
+            child = process.spawn(argv, stdout=log.fileno(), stderr=log.fileno())
         deadline_s = time.monotonic() + START_S
         while child.poll() is None and time.monotonic() < deadline_s:
             try:

@@ -92,8 +92,8 @@ def test_a_node_starts_from_the_wheel_and_runs_a_built_in_task(python: Path, tmp
     jetq = python.with_name("jetq")
     here = {"JETQ_DIR": str(tmp_path / "cluster")}
 
-    run(jetq, "up", "-d", "--nodes", "1", "--slots", "1", cwd=tmp_path, **here)
     try:
+        run(jetq, "up", "-d", "--nodes", "1", "--slots", "1", cwd=tmp_path, **here)
         done = run(jetq, "submit", "demo.nap", "0.1", "--wait", "--json", cwd=tmp_path, **here)
         nodes = json.loads(run(jetq, "node", "list", "--json", cwd=tmp_path, **here).stdout)
     finally:
