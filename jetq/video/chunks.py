@@ -23,7 +23,7 @@ class Index:
     n_frames: int
     keys: tuple[int, ...]  # frame numbers of key frames, ascending; the first is 0
     pts: tuple[int, ...] | None = None  # of each frame, ascending; None: the file has no usable time stamps
-    key_dts: tuple[int, ...] = ()  # decoding time stamp of each key frame: where to seek
+    key_dts: tuple[int | None, ...] = ()  # decoding time stamp of each key frame, where the file gives one
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class Chunk:
     warmup: int = 0  # frames fed to the analyzer before ``first_frame`` without a result
     first_pts: int | None = None  # of the first frame that is fed; None: frames are counted from the file's start
     end_pts: int | None = None  # first one past the chunk; None: up to the end of the file
-    seek_dts: int | None = None  # of ``start_frame``; None: decode from the file's start
+    start_pts: int | None = None  # of ``start_frame``; None: decode from the file's start
+    start_dts: int | None = None
     origin_pts: int = 0  # of frame 0: time 0 s
 
     @property
@@ -110,6 +111,7 @@ def _chunk(index: Index, number: int, first: int, end: int, warmup: int) -> Chun
         warmup=warmup,
         first_pts=index.pts[fed],
         end_pts=index.pts[end] if end < index.n_frames else None,
-        seek_dts=index.key_dts[at] if at else None,
+        start_pts=index.pts[index.keys[at]] if at else None,
+        start_dts=index.key_dts[at] if at else None,
         origin_pts=index.pts[0],
     )

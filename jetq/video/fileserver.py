@@ -127,7 +127,7 @@ class _Request(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(past - first))
             if partial:
                 self.send_header("Content-Range", f"bytes {first}-{past - 1}/{size}")
-            self.end_headers()
+            self._end_headers()
             if with_body and past > first:
                 sent = self.connection.sendfile(file, first, past - first)
                 with self.server.counter:
@@ -138,6 +138,12 @@ class _Request(BaseHTTPRequestHandler):
         for name, value in headers:
             self.send_header(name, value)
         self.send_header("Content-Length", "0")
+        self._end_headers()
+
+    def _end_headers(self) -> None:
+        """Say that we close, where we do: FFmpeg would send its next request into the closed connection."""
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:

@@ -104,25 +104,32 @@ def analyze_chunk(
     """
     cv2.setNumThreads(1)  # one slot, one core; and OpenCV's thread pool does not survive a fork
     started_s = time.perf_counter()
-    piece = Chunk(**chunk)
-    source = Place(**place)
+    piece, source = Chunk(**chunk), Place(**place)
     looker = load.make(analyzer, options)
-    with Reader(source.locate(), label=source.name) as reader:
+    location = source.locate()
+    found = _attempt(location, source.name, piece, looker)
+    if found["n_frames"] < piece.n_frames and location == source.url:
+        # FFmpeg takes a connection that broke for the end of the file. A damaged file gives the same once more.
+        found = _attempt(location, source.name, piece, looker)
+    return {**found, "took_s": round(time.perf_counter() - started_s, 4)}
+
+
+def _attempt(location: str, name: str, chunk: Chunk, looker: Analyzer) -> dict[str, Any]:
+    """Read and analyse the chunk once."""
+    with Reader(location, label=name) as reader:
         looker.start()
         try:
-            findings, n_frames = _look(reader, piece, looker)
+            findings, n_frames = _look(reader, chunk, looker)
         finally:
             looker.stop()
-        shots = [shot.as_json() for shot in findings.kept()]
         return {
-            "chunk": piece.index,
+            "chunk": chunk.index,
             "frames": findings.frames,
-            "shots": shots,
+            "shots": [shot.as_json() for shot in findings.kept()],
             "kept": bool(findings.shots),
             "n_frames": n_frames,
             "decoded": reader.decoded,
             "damaged": reader.damaged,
-            "took_s": round(time.perf_counter() - started_s, 4),
         }
 
 

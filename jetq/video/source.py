@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,6 +13,7 @@ import av
 import av.error
 import numpy as np
 from av.container import InputContainer
+from av.packet import Packet
 from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
@@ -24,6 +26,8 @@ from jetq.video.chunks import Chunk, Index
 Picture = NDArray[np.uint8]
 #: Codecs through which FFmpeg takes plain text for a film.
 _TEXT_CODECS = frozenset({"ansi", "bintext", "xbin", "idf"})
+#: Containers that stamp only some frames: FFmpeg guesses the others, differently after a seek.
+_GUESSED_STAMPS = frozenset({"mpeg", "mpegvideo"})
 #: How FFmpeg reads from the submitter: a read that takes 10 s (in µs) is an error, not a hang; a broken connection is
 #: made again at the same byte, for about 3 s.
 _HTTP = {"rw_timeout": "10000000", "reconnect": "1", "reconnect_on_network_error": "1", "reconnect_delay_max": "2"}
@@ -135,28 +139,26 @@ class Reader:
                 if at >= chunk.first_frame - chunk.warmup:
                     yield frame
             return
-        if chunk.seek_dts is not None:
-            self._container.seek(chunk.seek_dts, stream=self.stream)
-        seen = False
-        for frame in self._decode():
-            if not seen and chunk.seek_dts is not None and (frame.pts is None or frame.pts > chunk.first_pts):
-                yield from self._from_the_start(chunk)
-                return
-            seen = True
+        for frame in self._from_the_key_frame(chunk):
             if frame.pts is None or frame.pts >= chunk.first_pts:
                 yield frame
 
-    def _from_the_start(self, chunk: Chunk) -> Iterator[VideoFrame]:
-        """The container's seek led past the key frame: decode everything before it instead."""
+    def _from_the_key_frame(self, chunk: Chunk) -> Iterator[VideoFrame]:
+        """Seek to the chunk's key frame or before it. Where a container's seek leads past it, read from the start."""
+        if chunk.start_pts is None:
+            return self._decode()
+        self._container.seek(chunk.start_pts, stream=self.stream)
+        packets = self._container.demux(self.stream)
+        landed = next(packets, None)
+        if landed is not None and _not_after_key(landed, chunk):
+            return self._decode(chain([landed], packets))
         self._container.close()
         self._container, self.stream = self._open()
-        for frame in self._decode():
-            if frame.pts is not None and chunk.first_pts is not None and frame.pts >= chunk.first_pts:
-                yield frame
+        return self._decode()
 
-    def _decode(self) -> Iterator[VideoFrame]:
+    def _decode(self, packets: Iterator[Packet[VideoStream]] | None = None) -> Iterator[VideoFrame]:
         try:
-            for packet in self._container.demux(self.stream):
+            for packet in packets or self._container.demux(self.stream):
                 try:
                     frames = packet.decode()
                 except av.error.InvalidDataError:
@@ -184,6 +186,15 @@ class Reader:
         return container, stream
 
 
+def _not_after_key(packet: Packet[VideoStream], chunk: Chunk) -> bool:
+    """Whether decoding from this packet meets the chunk's key frame."""
+    if packet.dts is not None and chunk.start_dts is not None:
+        return packet.dts <= chunk.start_dts
+    return (
+        packet.is_keyframe and packet.pts is not None and chunk.start_pts is not None and packet.pts <= chunk.start_pts
+    )
+
+
 def _films(container: InputContainer) -> list[VideoStream]:
     """Return the video streams that are no cover picture of a song."""
     return [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
@@ -206,7 +217,8 @@ def _index(container: InputContainer, stream: VideoStream, path: Path) -> Index:
             packets.append((packet.pts, packet.dts, packet.is_keyframe))
     if not packets:
         raise UsageError(f"{path}: holds no frames; give a file with pictures")
-    if any(pts is None or dts is None for pts, dts, _ in packets) or len({p for p, _, _ in packets}) < len(packets):
+    stamps = {pts for pts, _, _ in packets}
+    if None in stamps or len(stamps) < len(packets) or container.format.name in _GUESSED_STAMPS:
         return Index(len(packets), tuple(n for n, p in enumerate(packets) if p[2]) or (0,))
     packets.sort(key=lambda packet: packet[0])
     keys = [(n, dts) for n, (_, dts, key) in enumerate(packets) if key]

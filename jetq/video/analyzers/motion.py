@@ -14,6 +14,9 @@ MAX_BOXES = 16
 #: Mean change of all pixels from one frame to the next (grey levels, 0..255) above which the scene was cut. Real cuts
 #: showed 52 and more, the wildest pan 21.
 _CUT_LEVELS = 40.0
+#: Share of the last ``history`` frames that what is called background was seen in. What stands still for longer than
+#: half a history becomes background; with OpenCV's 0.9 that would be a tenth, and slow things would vanish.
+_BACKGROUND_RATIO = 0.6
 #: Frames until the background has settled; before that the whole picture seems to move.
 _SETTLE = 2
 
@@ -25,7 +28,7 @@ class Motion:
     """
 
     def __init__(
-        self, *, history: int = 20, threshold: float = 25.0, min_area: float = 0.002, warmup: int = 40
+        self, *, history: int = 50, threshold: float = 25.0, min_area: float = 0.002, warmup: int = 100
     ) -> None:
         """Choose how it sees.
 
@@ -47,6 +50,7 @@ class Motion:
         self._seen = 0
         self._last: cv2.typing.MatLike | None = None
         self._mog2 = cv2.createBackgroundSubtractorMOG2(self._history, self._threshold, False)
+        self._mog2.setBackgroundRatio(_BACKGROUND_RATIO)
 
     def frame(self, picture: NDArray[np.uint8], t_s: float) -> Result:
         """Return the moving share of the picture and boxes around what moves, largest first."""
