@@ -35,7 +35,7 @@ def die(store: RedisStore, where: str, job_id: str) -> None:
 if __name__ == "__main__":
     for name in SEAMS:
         seam(name)
-    node, epoch, size, control_fd, status_fd = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+    node, epoch, size, control_fd, status_fd = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
     settings = Settings.from_environ()
     os.environ.update(JETQ_NODE=node, JETQ_EPOCH=epoch)
     app = create_app(settings, os.environ["JETQ_BROKER_URL"])
@@ -43,7 +43,7 @@ if __name__ == "__main__":
     sys.exit(
         run_lane(
             app,
-            lane="tasks",
+            lane=sys.argv[6] if len(sys.argv) > 6 else "tasks",
             node=node,
             epoch=epoch,
             pool_size=size,
