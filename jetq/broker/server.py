@@ -157,10 +157,11 @@ class EmbeddedServer:
 
     def _last_words(self) -> str:
         try:
-            lines = [line for line in self._log.read_text(errors="replace").splitlines() if " # " in line]
+            lines = [line for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
         except OSError:
             lines = []
-        return lines[-1].partition(" # ")[2] if lines else "it wrote nothing"
+        grave = [line for line in lines if " # " in line]
+        return (grave or lines or ["it wrote nothing"])[-1].rpartition(" # ")[2]
 
 
 def configuration(port: int, data_dir: Path, log: Path, *, listen: Listen | None, password: str | None) -> str:

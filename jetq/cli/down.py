@@ -55,7 +55,7 @@ def stop(folder: UpFolder, within_s: float, *, now: bool) -> bool:
         os.kill(state.pid, signal.SIGTERM)
         if now:
             os.kill(state.pid, signal.SIGINT)  # the second signal ends its patience
-        while folder.busy():
+        while folder.busy() or _is_there(state.pid):
             if time.monotonic() > end_s:
                 raise JetqError(f"`jetq up` (pid {state.pid}) is still stopping after {within_s:.0f} s; use --now")
             time.sleep(0.05)
@@ -64,3 +64,11 @@ def stop(folder: UpFolder, within_s: float, *, now: bool) -> bool:
     except PermissionError:
         raise JetqError(f"`jetq up` (pid {state.pid}) belongs to another user; stop it as that user") from None
     return True
+
+
+def _is_there(pid: int) -> bool:
+    """Whether a process still holds anything: of one that has ended and waits for its parent, the words are gone."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
