@@ -105,6 +105,9 @@ def live(
             model_mean, model_tail = simulated[name, mix, rho]
             off = of_mean.median / model_mean.median - 1, of_tail.median / model_tail.median - 1
             rows.append([name, of_mean, f"{off[0]:+.1%}", of_tail, f"{off[1]:+.1%}"])
+        best = ratios["dynamic"]
+        report.budget(f"dynamic in real time, {mix} {rho}, mean / ideal", Spread.of(p[0] for p in best), MEAN_LIMIT)
+        report.budget(f"dynamic in real time, {mix} {rho}, p99 / ideal", Spread.of(p[1] for p in best), P99_LIMIT)
         columns = ("in real time", "mean / ideal", "off simulated", "p99 / ideal", "off simulated")
         report.table(f"{mix} sizes, rho {rho}: {jobs} jobs, {repeats} paired repeats", columns, rows)
 
