@@ -57,7 +57,7 @@ def run_lane(
         concurrency=MAX_THREADS if threads else pool_size,
         pool="threads" if threads else "prefork",
         loglevel=settings.log_level.upper(),
-        task_events=True,
+        task_events=False,  # Flower turns them on while it looks (enable_events): 2-3 round trips a task
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=False,
@@ -75,7 +75,6 @@ def _prepare(app: Celery, settings: Settings, lane: str, client_name: str) -> No
         options["ack_emulation"] = True  # no ledger stands behind plain work
     app.conf.broker_transport_options = options
     app.conf.worker_redirect_stdouts = False
-    app.conf.worker_send_task_events = True
     if settings.pool == "spawn" and lane != "processes":
         app.conf.worker_pool_start_method = "spawn"
     app.steps["consumer"].add(Capacity)
