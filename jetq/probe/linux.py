@@ -30,7 +30,7 @@ class LinuxProbe:
         self._times: tuple[float, float] | None = None  # busy, all (CPU seconds)
         self._busy: float | None = None
         self._own_times: dict[int, float] = {}  # pid -> CPU seconds
-        self._own_at_s: float | None = None
+        self._own_at_s = -SHORTEST_S
         self._own: float | None = None
         self._temp_c: float | None = None
         self._disk_free: int | None = None
@@ -76,13 +76,14 @@ class LinuxProbe:
     def _own_cpu(self) -> float | None:
         """Return what jetq's processes used since the last look, those of other nodes on this machine included."""
         now_s = time.monotonic()
+        since_s = now_s - self._own_at_s
+        if since_s < SHORTEST_S:
+            return self._own
         times = {pid: used for pid in (*process.marked(None), os.getpid()) if (used := _cpu_s(pid)) is not None}
         used_s = sum(used - self._own_times.get(pid, 0.0) for pid, used in times.items())
-        since_s = now_s - self._own_at_s if self._own_at_s is not None else 0.0
+        first = not self._own_times
         self._own_times, self._own_at_s = times, now_s
-        if since_s < SHORTEST_S:
-            return None
-        return min(1.0, max(0.0, used_s / since_s / (os.cpu_count() or 1)))
+        return None if first else min(1.0, max(0.0, used_s / since_s / (os.cpu_count() or 1)))
 
     def _read_disk(self) -> int | None:
         try:
