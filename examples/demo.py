@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CLIPS, OUT = ROOT / "clips", ROOT / "out" / "demo"
 #: One node each, as if it were three boards.
 SLOTS = (4, 2, 1)
-#: Each clip is sent so often, in chunks of so many seconds: 39 chunks in all.
-REPEAT, CHUNK_S = 3, 2
+#: Each clip is sent so often, in chunks of so many seconds.
+REPEAT, CHUNK_S = 4, 4
 
 
 def main() -> int:
@@ -27,14 +27,15 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     started_s = time.monotonic()
     home = Path(tempfile.mkdtemp(prefix="jetq-demo-"))
+    where = ("--dir", str(home))
     up: subprocess.Popen[bytes] | None = None
     code = 1
     try:
-        up = start("up", "-d", "--nodes", str(len(SLOTS)), "--slots", ",".join(map(str, SLOTS)), "--dir", str(home))
+        up = start("up", "-d", "--nodes", str(len(SLOTS)), "--slots", ",".join(map(str, SLOTS)), *where)
         if up.wait() == 0:
-            run("node", "list", "--dir", str(home))
+            run("node", "list", *where)
             load = ("--repeat", str(REPEAT), "--chunk-s", str(CHUNK_S))
-            code = run("video", str(CLIPS), *load, "--out", str(OUT), "--dir", str(home))
+            code = run("video", str(CLIPS), *load, "--out", str(OUT), *where)
     except KeyboardInterrupt:
         print("\ninterrupted; stopping the nodes", file=sys.stderr)
         code = 130
@@ -50,21 +51,26 @@ def stop(home: Path, up: subprocess.Popen[bytes] | None) -> int:
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.SIG_IGN)
     if up is not None:
-        up.wait()
-    code = start("down", "--now", "--dir", str(home)).wait()
+        up.wait()  # before that there is nothing to stop yet
+    code = start("down", "--dir", str(home)).wait()
     if code == 0:
         shutil.rmtree(home, ignore_errors=True)
     return code
 
 
 def run(*words: str) -> int:
-    """Run one jetq command and return its exit code."""
-    show(words)
-    return subprocess.run(command(words), env=environment(), check=False).returncode
+    """Run one jetq command and return its exit code. Ctrl-C lets it cancel its work first."""
+    child = start(*words)
+    try:
+        return child.wait()
+    except KeyboardInterrupt:
+        child.send_signal(signal.SIGINT)
+        child.wait()
+        raise
 
 
 def start(*words: str) -> subprocess.Popen[bytes]:
-    """Start a jetq command that Ctrl-C in this terminal does not reach."""
+    """Start a jetq command that Ctrl-C in this terminal does not reach by itself."""
     show(words)
     return subprocess.Popen(command(words), env=environment(), start_new_session=True)
 
