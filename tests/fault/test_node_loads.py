@@ -1,0 +1,56 @@
+"""A node runs built-in tasks, a user's, and those of an existing Celery app, in forked and in spawned children."""
+
+from __future__ import annotations
+
+import pytest
+
+SHOP = """
+import os
+from celery import Celery
+app = Celery("shop")
+
+@app.task(name="shop.sell")
+def sell(what):
+    return f"{what} sold in {os.path.basename(os.getcwd())}"
+"""
+
+
+@pytest.mark.parametrize("pool", ["fork", "spawn"])
+def test_built_in_and_users_tasks_run(start_node, send, ledger, wait_until, pool):
+    start_node("a", "--pool", pool)
+
+    jobs = [send("fault.quick", "hello"), send("demo.nap", 0)]
+
+    wait_until(lambda: all(ledger.job(job).ended for job in jobs), within_s=30, what="both jobs")
+    assert [ledger.job(job).state for job in jobs] == ["SUCCEEDED", "SUCCEEDED"]
+    assert ledger.job(jobs[0]).result == "hello"
+
+
+@pytest.mark.parametrize("pool", ["fork", "spawn"])
+def test_an_existing_app_is_taken(start_node, send, ledger, wait_until, app_dir, pool):
+    (app_dir / "shop.py").write_text(SHOP)
+    start_node("a", "--app", "shop:app", "--pool", pool)
+
+    jobs = [send("shop.sell", "tea"), send("fault.quick", "x"), send("demo.nap", 0)]
+
+    wait_until(lambda: all(ledger.job(job).ended for job in jobs), within_s=30, what="the jobs")
+    assert [ledger.job(job).state for job in jobs] == ["SUCCEEDED"] * 3
+    assert ledger.job(jobs[0]).result.startswith("tea sold in")
+
+
+def test_the_ledger_knows_what_a_node_has_loaded(start_node, ledger):
+    start_node()
+
+    assert {"demo.nap", "fault.hold", "fault.quick", "video.analyze"} <= ledger.task_names()
+
+
+def test_a_node_says_what_it_is(start_node, ledger, wait_until):
+    start_node("a", "--label", "zone=yard")
+
+    wait_until(lambda: ledger.nodes()[0].metrics.get("cpu_busy") is not None, what="the first full beat")
+    node = ledger.nodes()[0]
+    assert {"zone=yard", "node=a"} <= set(node.labels)
+    assert (node.slots, node.state) == (2, "up")
+    assert node.metrics["mem_total_bytes"] > 0
+    assert node.metrics["rtt_s"] > 0
+    assert node.metrics["gpu_busy"] is None
