@@ -41,9 +41,14 @@ def settings(url: str) -> Settings:
 
 @contextmanager
 def workers(
-    kind: Kind, url: str, machines: Sequence[Machine], extra: Mapping[str, str] | None = None
+    kind: Kind,
+    url: str,
+    machines: Sequence[Machine],
+    extra: Mapping[str, str] | None = None,
+    *,
+    wait_ready: bool = True,
 ) -> Iterator[list[int]]:
-    """Start one worker per machine; yield their pids once all are ready."""
+    """Start one worker per machine; yield their pids, once all are ready unless the caller watches them itself."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="jetq-bench-log-")))
         children = []
@@ -57,7 +62,8 @@ def workers(
             stack.callback(child.signal, 15)  # all are asked first, then each is waited for
         names = {m.name for m in machines}
         ready = _routed_ready(url, names) if kind.routed else _plain_ready(url, kind, len(names))
-        wait(lambda: _alive(children, folder) and ready(), READY_S, "the workers to be ready")
+        if wait_ready:
+            wait(lambda: _alive(children, folder) and ready(), READY_S, "the workers to be ready")
         yield [child.pid for child in children]
 
 
