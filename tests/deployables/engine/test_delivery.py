@@ -67,7 +67,8 @@ def test_a_full_lane_pops_nothing_and_a_raise_acts_at_once(bench, start_node) ->
     bench.until(lambda: all(n.state == "draining" for n in bench.store.nodes()), "it drains")
 
     jobs = [bench.app.send_task("yard.sleep", (0.05,)) for _ in range(3)]
-    time.sleep(1.5)  # longer than any outstanding BRPOP
+    seen = node.seq
+    bench.until(lambda: node.seq > seen + 8, "longer than any outstanding BRPOP")
     assert bench.store.queues()["shared:any"] == 3, "nothing is parked in a socket"
     assert [bench.runs(j.id) for j in jobs] == [0, 0, 0]
 
@@ -87,7 +88,7 @@ def test_connections_killed_while_a_body_runs_do_not_run_it_again(bench, start_n
         for row in bench.redis.client_list():
             if int(row["id"]) != own:
                 bench.redis.client_kill_filter(_id=row["id"])
-        time.sleep(0.4)
+        bench.until(lambda: any(row["name"] == "jetq-a-tasks" for row in bench.redis.client_list()), "the lane is back")
 
     for job in jobs:
         bench.ended(job.id, seconds=30)
