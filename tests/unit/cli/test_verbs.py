@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 
@@ -283,7 +285,7 @@ def test_clusters_on_one_broker_do_not_see_each_other(yard, jetq):
     assert json.loads(jetq("node", "list", "--json", "--cluster", "other")[1]) == []
 
 
-def test_init_writes_an_example_that_runs_and_overwrites_nothing(jetq, tmp_path, monkeypatch):
+def test_init_writes_an_example_that_runs_and_overwrites_nothing(jetq, tmp_path):
     code, out, _ = jetq("init", str(tmp_path / "yard"))
     again = jetq("init", str(tmp_path / "yard"))
 
@@ -291,7 +293,8 @@ def test_init_writes_an_example_that_runs_and_overwrites_nothing(jetq, tmp_path,
     assert len(out.splitlines()) == 3
     assert again[0] == 2
     assert "is there already and not empty" in again[2]
-    assert pytest.main(["-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(tmp_path / "yard")]) == 0
+    own = subprocess.run([sys.executable, "-m", "pytest", "-q"], cwd=tmp_path / "yard", capture_output=True, text=True)
+    assert own.returncode == 0, own.stdout
 
 
 def test_down_without_anything_up_is_fine(jetq, tmp_path):
