@@ -112,12 +112,6 @@ class Bench:
                 raise AssertionError(f"not within {seconds} s: {what}\n{rows}")
             threading.Event().wait(0.01)
 
-    def stays(self, condition: Callable[[], object], what: str, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            assert condition(), f"no longer: {what}"
-            threading.Event().wait(0.02)
-
     def ended(self, job_id: str, state: str = "SUCCEEDED", seconds: float = 20) -> None:
         self.until(lambda: self.state(job_id) in ("SUCCEEDED", "FAILED", "CANCELLED"), f"{job_id} ends", seconds)
         row = self.store.job(job_id)
