@@ -10,6 +10,7 @@ from typing import Any
 
 from jetq import ids, wire
 from jetq import video as films
+from jetq.broker import seen
 from jetq.config import Settings
 from jetq.errors import (
     BrokerDown,
@@ -198,7 +199,7 @@ class JetQ:
         A task whose arguments have the names of options is sent by :meth:`send`, which also lists the errors.
         """
         options = Options(
-            tuple(labels), gpu, mem_bytes, slots, strategy, priority, countdown, expires, wait_for_node=wait_for_node
+            labels, gpu, mem_bytes, slots, strategy, priority, countdown, expires, wait_for_node=wait_for_node
         )
         return self.send(name, args, kwargs, options, job_id=job_id)
 
@@ -256,12 +257,17 @@ class JetQ:
         """
         return self.analyze(films.prepare([Path(file) for file in files], films.Study(**study), Path(out)))
 
-    def analyze(self, study: films.Prepared, options: Options | None = None, **more: Any) -> films.Report:
-        """Carry out what `jetq.video.prepare` has checked (``more``: see `jetq.video.analyze_files`)."""
+    def analyze(
+        self, study: films.Prepared, options: Options | None = None, *, serve_on: str | None = None, **more: Any
+    ) -> films.Report:
+        """Carry out what `jetq.video.prepare` has checked (``more``: see `jetq.video.analyze_files`).
+
+        ``serve_on``: this machine's address that nodes read the files from; None: the one that faces the broker.
+        """
         crew = films.Crew(
             submit=lambda calls: self.submit_many(films.TASK, calls, options),
             slots=sum(node.slots for node in self.nodes() if node.state == "up"),
-            host=films.address_towards(self.settings.broker_url or ""),
+            host=serve_on or films.address_towards(seen(self.settings)),
             shared=self.settings.shared,
         )
         return films.analyze_files(study, crew, **more)

@@ -153,6 +153,17 @@ def find(settings: Settings) -> str:
     return state.url
 
 
+def seen(settings: Settings) -> str:
+    """Return the URL by which other machines reach the broker that ``settings`` name.
+
+    A `jetq up --listen` on this machine is reached by loopback from here, and by its join line from elsewhere.
+    """
+    state = UpFolder(settings.home_dir).running()
+    if state is not None and state.join and settings.broker_url in (None, state.url):
+        return state.join.split("--broker ", 1)[1].split()[0]
+    return settings.broker_url or ""
+
+
 def _try_lock(file: IO[str], kind: int) -> bool:
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)

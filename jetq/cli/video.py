@@ -35,6 +35,7 @@ Examples:
 @click.option("--label", "labels", multiple=True, metavar="L", help="The nodes must carry it; may be repeated.")
 @click.option("--priority", metavar="P", help="urgent, normal or low.")
 @click.option("--strategy", metavar="NAME", help="How to choose the nodes.  [JETQ_STRATEGY]")
+@click.option("--serve-on", metavar="ADDR", help="Own address that nodes read from.  [default: towards the broker]")
 @click.option("--wait-for-node", is_flag=True, help="Accept needs that no node can serve yet.")
 @json_option
 @broker_options
@@ -47,6 +48,7 @@ def command(
     chunk_s: float | None,
     repeat: int,
     annotate: bool,
+    serve_on: str | None,
     as_json: bool,
     where: Where,
     **options: Any,
@@ -68,7 +70,7 @@ def command(
         def show(now: video.Progress) -> None:
             bar.update(line, completed=now.chunks_done, total=now.chunks, rate=f"{now.frames_done} frames")
 
-        report = client.analyze(prepared, Options(**options), progress=show)
+        report = client.analyze(prepared, Options(**options), serve_on=serve_on, progress=show)
     if as_json:
         print_json(report.as_json())
     else:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from jetq.errors import UsageError
 from jetq.log import Log
 
 _log = Log("fileserver")
@@ -27,12 +28,19 @@ class FileServer:
     """Some files, each at a URL that cannot be guessed, for as long as the ``with`` block lasts."""
 
     def __init__(self, files: Sequence[Path], *, host: str = "127.0.0.1") -> None:
-        """Listen on a free port of ``host``, the address under which nodes reach this machine."""
+        """Listen on a free port of ``host``, the address under which nodes reach this machine.
+
+        Raises:
+            UsageError: ``host`` is no address of this machine.
+        """
         secret = secrets.token_urlsafe(24)
         self._files = {f"/{secret}/{n}/{quote(p.name)}": p for n, p in enumerate(dict.fromkeys(files))}
         self._paths = {path: url for url, path in self._files.items()}
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._server = _Server((host, 0), family, self._files)
+        try:
+            self._server = _Server((host, 0), family, self._files)
+        except OSError as exc:
+            raise UsageError(f"{host!r} is no address of this machine ({exc.strerror}); see `ip addr`") from exc
         name = f"[{host}]" if ":" in host else host
         self._base = f"http://{name}:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="fileserver", daemon=True)

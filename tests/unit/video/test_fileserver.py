@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from jetq.errors import UsageError
 from jetq.video.chunks import plan
 from jetq.video.fileserver import FileServer, address_towards, byte_span
 from jetq.video.source import Reader, probe
@@ -140,3 +141,8 @@ def test_an_ipv6_address_is_written_in_brackets(film: Path):
     with FileServer([film], host="::1") as server:
         assert server.url(film).startswith("http://[::1]:")
         assert ask(server.url(film), Range="bytes=0-3")[1] == bytes(range(4))
+
+
+def test_an_address_of_another_machine_is_refused(film: Path):
+    with pytest.raises(UsageError, match="no address of this machine"):
+        FileServer([film], host="192.0.2.1")
