@@ -21,13 +21,13 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.xdist_group("video")
 #: Two analyzers of a user: one never ends in time, one fails.
 OWN = """
-import time
+from time import sleep
 from jetq.video.analyzers.base import Result
 
 class Slow:
     def start(self): pass
     def frame(self, picture, t_s):
-        time.sleep(0.2)
+        sleep(0.2)
         return Result(0.0)
     def stop(self): pass
 
