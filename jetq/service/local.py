@@ -45,7 +45,7 @@ class Kept:
         self.deaths = 0  # in a row
         self.last_code: int | None = None
         self._since_s = 0.0
-        self._next_s = 0.0
+        self._next_s: float | None = None  # None: it was not asked for yet
 
     @property
     def pid(self) -> int | None:
@@ -62,7 +62,7 @@ class Kept:
         """Notice a death, or start it again when its time has come. Returns what is to be told."""
         now_s = time.monotonic()
         if self.child is None:
-            if now_s >= self._next_s:
+            if self._next_s is not None and now_s >= self._next_s:
                 self.start()
             return None
         self.last_code = self.child.poll()
@@ -121,17 +121,15 @@ class LocalCluster:
             JetqError: a node does not come up, or the stop came first.
         """
         old = {row.name: row.epoch for row in reader.nodes()}
-        for kept in self._all():
-            kept.start(fresh_log=True)
         end_s = time.monotonic() + within_s
-        while not self._ready(reader, old, web_port):
-            self.look()
-            self._refuse_stillborn()
-            if self._stopping.wait(LOOK_S):
-                raise JetqError("stopped before every node was up")
-            if time.monotonic() > end_s:
-                late = ", ".join(self._late(reader, old)) or "the web page"
-                raise JetqError(f"{late} is not up after {within_s:.0f} s; see the logs in {self._log_dir()}")
+        for kept in self.nodes.values():
+            kept.start(fresh_log=True)
+        while late := self._late(reader, old):
+            self._pass_time(end_s, ", ".join(late))
+        if self.web:  # only now: it asks the nodes once for their queues, when it starts
+            self.web.start(fresh_log=True)
+        while web_port and self.web and self.web.deaths < STILLBORN and not _listens(web_port):
+            self._pass_time(end_s, "the web page")
 
     def look(self) -> bool:
         """Start again what has ended. True: something changed, and was told."""
@@ -169,8 +167,15 @@ class LocalCluster:
     def _all(self) -> list[Kept]:
         return [*self.nodes.values(), *([self.web] if self.web else [])]
 
-    def _log_dir(self) -> Path:
-        return next(iter(self.nodes.values())).launch.log.parent
+    def _pass_time(self, end_s: float, late: str) -> None:
+        """Wait a moment for what is late, or say why there is no more waiting."""
+        self.look()
+        self._refuse_stillborn()
+        if self._stopping.wait(LOOK_S):
+            raise JetqError("stopped before every node was up")
+        if time.monotonic() > end_s:
+            logs = next(iter(self.nodes.values())).launch.log.parent
+            raise JetqError(f"{late} did not come up in time; see the logs in {logs}")
 
     def _refuse_stillborn(self) -> None:
         for kept in self.nodes.values():
@@ -178,10 +183,6 @@ class LocalCluster:
                 raise UsageError(f"{kept.launch.name}: {kept.last_words()}")
             if kept.deaths >= STILLBORN:
                 raise JetqError(f"{kept.launch.name} does not come up: {kept.last_words()} (see {kept.launch.log})")
-
-    def _ready(self, reader: Reader, old: Mapping[str, str], web_port: int | None) -> bool:
-        web_is = web_port is None or self.web is None or self.web.deaths > 1 or _listens(web_port)
-        return web_is and not self._late(reader, old)
 
     def _late(self, reader: Reader, old: Mapping[str, str]) -> list[str]:
         """The nodes that are not up yet; a row of an earlier run's epoch does not count."""

@@ -62,6 +62,12 @@ class Machine:
         return {pid: words for pid, words in found.items() if words}
 
 
+def page(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        assert answer.status == 200
+        return answer.read()
+
+
 @pytest.fixture
 def machine(tmp_path):
     machine = Machine(tmp_path / "up")
@@ -71,11 +77,11 @@ def machine(tmp_path):
             os.kill(pid, signal.SIGKILL)
 
 
-def test_one_command_starts_all_and_down_leaves_nothing(machine):
+def test_one_command_starts_all_and_down_leaves_nothing(machine, wait_until):
     facts = machine.up("--nodes", "2", "--slots", "2,1")
     nodes = machine.nodes()
     result = machine.jetq("submit", "demo.nap", "0.01", "--wait")
-    page = urllib.request.urlopen(facts["flower"], timeout=20).status
+    flower_shows_queues = wait_until(lambda: b"node.node-2" in page(facts["flower"] + "broker"), within_s=30)
     second = machine.jetq("up", code=1)
     machine.jetq("down")
 
@@ -85,7 +91,7 @@ def test_one_command_starts_all_and_down_leaves_nothing(machine):
     }
     assert facts["nodes"] == ["node-1", "node-2"]
     assert result == "0.01\n"
-    assert page == 200
+    assert flower_shows_queues
     assert f"already runs in {machine.folder} (pid {facts['pid']}" in second
     assert machine.processes() == {}
     assert not (machine.folder / "up.json").exists()
