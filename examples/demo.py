@@ -16,7 +16,7 @@ CLIPS, OUT = ROOT / "clips", ROOT / "out" / "demo"
 #: One node each, as if it were three boards.
 SLOTS = (4, 2, 1)
 #: Each clip is sent so often, in chunks of so many seconds.
-REPEAT, CHUNK_S = 4, 4
+REPEAT, CHUNK_S = 5, 4
 
 
 def main() -> int:

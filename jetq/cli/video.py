@@ -60,6 +60,7 @@ def command(
     boxes), summary.json and contact-sheet.png.
     """
     study = video.Study(analyzer, analyzer_settings(settings), chunk_s, repeat, annotate)
+    needs = Options(**options)
     prepared = video.prepare(files, study, out)
     client = JetQ.over(where.settings())
     if not any(node.state == "up" for node in client.nodes()):
@@ -70,7 +71,7 @@ def command(
         def show(now: video.Progress) -> None:
             bar.update(line, completed=now.chunks_done, total=now.chunks, rate=f"{now.frames_done} frames")
 
-        report = client.analyze(prepared, Options(**options), serve_on=serve_on, progress=show)
+        report = client.analyze(prepared, needs, serve_on=serve_on, progress=show)
     if as_json:
         print_json(report.as_json())
     else:

@@ -17,6 +17,8 @@ from jetq.video.pictures import thumbnail
 from jetq.video.place import Place
 from jetq.video.source import Frame, Reader
 
+#: Pictures that a chunk returns where its analyzer keeps none: the best of so many equal parts.
+SHOTS_PER_CHUNK = 2
 #: Bytes of JPEG that one chunk may return; over that every second one goes.
 MAX_JPEG_BYTES = 256 * 1024
 
@@ -54,29 +56,28 @@ class Shot:
 
 @dataclass(slots=True)
 class _Findings:
-    """What was found so far."""
+    """What was found so far in a chunk."""
 
+    chunk: Chunk
     frames: list[list[Any]] = field(default_factory=list)
     shots: list[Shot] = field(default_factory=list)
-    best: tuple[float, Frame, Result] | None = None
+    best: dict[int, tuple[Frame, Result]] = field(default_factory=dict)  # part of the chunk -> highest score
 
     def add(self, frame: Frame, result: Result) -> None:
         boxes = [list(box) for box in result.boxes]
         self.frames.append([frame.index, frame.t_s, result.score, boxes, result.values])
         if result.jpeg is not None:
             self.shots.append(_shot(frame, result, result.jpeg))
-        if self.best is None or result.score > self.best[0]:
-            self.best = (result.score, frame, result)
+        part = min((frame.index - self.chunk.first_frame) * SHOTS_PER_CHUNK // self.chunk.n_frames, SHOTS_PER_CHUNK - 1)
+        if part not in self.best or result.score > self.best[part][1].score:
+            self.best[part] = (frame, result)
 
     def kept(self) -> list[Shot]:
-        """Return the analyzer's own pictures, thinned to the limit; else the frame of the highest score."""
+        """Return the analyzer's own pictures, thinned to the limit; else the frames of the highest scores."""
         shots = self.shots
         while sum(len(shot.jpeg) for shot in shots) > MAX_JPEG_BYTES and len(shots) > 1:
             shots = shots[::2]
-        if not shots and self.best is not None:
-            _, frame, result = self.best
-            shots = [_shot(frame, result, thumbnail(frame.picture()))]
-        return shots
+        return shots or [_shot(frame, result, thumbnail(frame.picture())) for frame, result in self.best.values()]
 
 
 def analyze_chunk(
@@ -136,7 +137,7 @@ def _attempt(location: str, name: str, chunk: Chunk, looker: Analyzer) -> dict[s
 def _look(reader: Reader, chunk: Chunk, looker: Analyzer) -> tuple[_Findings, int]:
     """Feed the warm-up without keeping a result, then the chunk's own frames."""
     every = load.appetite(looker).every
-    findings = _Findings()
+    findings = _Findings(chunk)
     n_frames = 0
     for frame in reader.frames(chunk):
         own = frame.index >= chunk.first_frame
