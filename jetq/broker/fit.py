@@ -6,7 +6,6 @@ import re
 import ssl
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -14,12 +13,12 @@ from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError, Sentinel
 
 from jetq.errors import BrokerDown, BrokerUnfit
+from jetq.model.address import Address, shown
 
 #: The oldest server whose commands Celery's transport and the ledger's scripts use.
 OLDEST = (6, 2)
 #: Longest wait for a connection and for an answer (s).
 TIMEOUT_S = 2.0
-SCHEMES = ("redis", "rediss", "unix", "redis+socket", "sentinel")
 #: Signs of a server that is no Redis.
 _NO_REDIS = (redis.exceptions.InvalidResponse, UnicodeDecodeError)
 
@@ -33,11 +32,6 @@ class ServerFacts:
     run_id: str  # drawn at each start of the server
 
 
-def shown(url: str) -> str:
-    """Return the URL with its passwords replaced, fit for logs and messages."""
-    return re.sub(r"(://[^/@;]*?:)[^/@;]*@", r"\1***@", url)
-
-
 def check(url: str) -> ServerFacts:
     """Ask the server behind ``url`` what it is. Takes at most a few seconds.
 
@@ -45,10 +39,10 @@ def check(url: str) -> ServerFacts:
         BrokerDown: nothing answers there.
         BrokerUnfit: what answers cannot serve jetq; the message says why and what to do.
     """
-    scheme = scheme_of(url)
-    where = shown(url)
+    address = Address.parse(url)
+    scheme, where = address.scheme, shown(url)
     try:
-        client = open_client(url)
+        client = open_client(address)
         try:
             answer: Any = client.info()
         finally:
@@ -72,59 +66,21 @@ def check(url: str) -> ServerFacts:
     return _judge(where, answer)
 
 
-def scheme_of(url: str) -> str:
-    """Return the scheme of a broker URL.
-
-    Raises:
-        BrokerUnfit: jetq cannot use this scheme.
-    """
-    scheme, sign, _ = url.partition("://")
-    if sign and scheme in SCHEMES:
-        return scheme
-    if "cluster" in scheme:
-        raise BrokerUnfit(
-            "jetq cannot use Redis Cluster (Celery cannot); give the URL of a single server or of sentinels"
-        )
-    given = f"{scheme}://" if sign else repr(shown(url))
-    raise BrokerUnfit(
-        f"{given} cannot be a broker: give redis://HOST:PORT, rediss:// (TLS), unix:///PATH or sentinel://HOST:PORT"
-    )
-
-
-def open_client(url: str) -> redis.Redis:
-    """Return a client that waits ``TIMEOUT_S`` and tries once. Nothing is sent yet, except to sentinels.
-
-    Raises:
-        BrokerUnfit: the URL is incomplete.
-    """
-    options: dict[str, Any] = {
-        "socket_timeout": TIMEOUT_S,
-        "socket_connect_timeout": TIMEOUT_S,
-        "retry": Retry(NoBackoff(), 0),
-        "protocol": 2,
-    }
-    scheme = scheme_of(url)
-    if scheme == "sentinel":
-        return _sentinel_master(url, options)
-    if scheme in ("unix", "redis+socket"):
-        del options["socket_connect_timeout"]
-        url = "unix" + url[len(scheme) :]
-    return redis.Redis.from_url(url, **options)
-
-
-def _sentinel_master(url: str, options: dict[str, Any]) -> redis.Redis:
-    parts = [urlsplit(part if "://" in part else f"sentinel://{part}") for part in url.split(";") if part]
-    name = next((parse_qs(p.query)["master_name"][0] for p in parts if "master_name" in parse_qs(p.query)), None)
-    if name is None:
-        raise BrokerUnfit(f"{shown(url)} names no master; add ?master_name=NAME")
-    hosts = [(p.hostname or "127.0.0.1", p.port or 26379) for p in parts]
-    password = next((p.password for p in parts if p.password), None)
-    sentinels = Sentinel(hosts, sentinel_kwargs=options, password=password, **options)
-    host, port = sentinels.discover_master(name)
-    return redis.Redis(host=host, port=port, password=password, **options)
+def open_client(address: Address) -> redis.Redis:
+    """Return a client that waits ``TIMEOUT_S`` and tries once. Nothing is sent yet, except to sentinels."""
+    options: dict[str, Any] = {"socket_timeout": TIMEOUT_S, "retry": Retry(NoBackoff(), 0), "protocol": 2}
+    if address.scheme == "unix":
+        return redis.Redis.from_url(address.client_url, **options)
+    options["socket_connect_timeout"] = TIMEOUT_S
+    if address.master is None:
+        return redis.Redis.from_url(address.client_url, **options)
+    host, port = Sentinel(list(address.sentinels), sentinel_kwargs=options).discover_master(address.master)
+    return redis.Redis(host, port, address.db, address.password, username=address.username, **options)
 
 
 def _judge(where: str, answer: dict[str, Any]) -> ServerFacts:
+    if "sentinel" in (answer.get("redis_mode"), answer.get("server_mode")):
+        raise BrokerUnfit(f"{where} is a sentinel; write sentinel:// and add ?master_name=NAME")
     version = str(answer.get("redis_version", "0"))
     kind = "valkey" if answer.get("server_name") == "valkey" else "redis"
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
@@ -132,8 +88,6 @@ def _judge(where: str, answer: dict[str, Any]) -> ServerFacts:
         raise BrokerUnfit(f"the broker {where} is version {version}; jetq needs Redis or Valkey 6.2 or newer")
     if int(answer.get("cluster_enabled", 0)) or answer.get("redis_mode") == "cluster":
         raise BrokerUnfit(f"the broker {where} runs as a Redis Cluster, which Celery cannot use; give a single server")
-    if answer.get("redis_mode") == "sentinel":
-        raise BrokerUnfit(f"{where} is a sentinel; write sentinel:// and add ?master_name=NAME")
     if answer.get("role") == "slave":
         raise BrokerUnfit(f"the broker {where} is a read-only replica; give its master or sentinel://")
     return ServerFacts(kind, version, str(answer.get("run_id", "")))
@@ -166,7 +120,7 @@ def _unreachable(where: str, scheme: str, exc: Exception) -> BrokerDown | Broker
 def _silent(url: str, scheme: str) -> BrokerDown | BrokerUnfit:
     """A plain server takes a TLS greeting for the start of a long line, and waits: ask it plainly."""
     if scheme == "rediss":
-        plain = open_client("redis" + url[len("rediss") :].partition("?")[0])
+        plain = open_client(Address.parse("redis" + url[len("rediss") :].partition("?")[0]))
         try:
             plain.ping()
         except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError):

@@ -11,6 +11,7 @@ from celery.canvas import maybe_signature
 from jetq.config import Settings
 from jetq.engine import results, transport
 from jetq.errors import UsageError
+from jetq.model.address import Address
 from jetq.model.needs import PRIORITIES, PRIORITY_STEPS, priority
 from jetq.store import keys
 from jetq.store.redis import TIMEOUT_S
@@ -29,7 +30,8 @@ def create_app(settings: Settings, url: str, *, stores: bool = True, current: bo
         current: whether it becomes the thread's current app, which ``shared_task`` binds to.
     """
     install_hooks()
-    app = Celery("jetq", broker=url, backend=url if stores else None, set_as_current=current)
+    at = Address.parse(url)
+    app = Celery("jetq", broker=at.celery_url, backend=at.celery_url if stores else None, set_as_current=current)
     configure(app, settings, url)
     return app
 
@@ -68,12 +70,17 @@ def configure(app: Celery, settings: Settings, url: str) -> None:
         "jetq_strategy": settings.strategy,
         "jetq_max_arg_bytes": settings.max_arg_bytes,
     }
+    at = Address.parse(url)
+    named = {"master_name": at.master} if at.master else {}
+    if at.scheme == "unix":  # it knows neither
+        del options["socket_connect_timeout"], options["socket_keepalive"]
     conf = app.conf
-    conf.broker_url = url
-    conf.broker_transport_options = {**(conf.broker_transport_options or {}), **options}
+    conf.broker_url = at.celery_url
+    conf.broker_transport_options = {**(conf.broker_transport_options or {}), **options, **named}
     conf.result_backend_transport_options = {
         **(conf.result_backend_transport_options or {}),
         "global_keyprefix": prefix,
+        **named,
     }
     conf.include = [*(conf.include or ()), *([] if _CHILD in (conf.include or ()) else [_CHILD])]
     conf.update(

@@ -10,9 +10,11 @@ from typing import Any, cast
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from redis.sentinel import Sentinel
 
 from jetq import ids
 from jetq.errors import BrokerDown, NameTaken, NoSuchJob, PublishUnknown
+from jetq.model.address import Address
 from jetq.model.beat import Beat, NodeFacts, NodeRow
 from jetq.model.claim import Claim, Ended, Held
 from jetq.model.job import JobRow
@@ -28,14 +30,21 @@ _LOST = (redis.ConnectionError, redis.TimeoutError)
 
 def connect(url: str, *, timeout_s: float = TIMEOUT_S, retries: int = 1) -> redis.Redis:
     """Return a client with bounded waits. All ledger calls may be repeated, so one retry is safe."""
-    return redis.Redis.from_url(
-        url.replace("redis+socket://", "unix://"),
-        socket_timeout=timeout_s,
-        socket_connect_timeout=timeout_s,
-        socket_keepalive=True,
-        retry=Retry(NoBackoff(), retries),
-        retry_on_error=list(_LOST),
-    )
+    address = Address.parse(url)
+    options: dict[str, Any] = {
+        "socket_timeout": timeout_s,
+        "retry": Retry(NoBackoff(), retries),
+        "retry_on_error": list(_LOST),
+    }
+    if address.scheme == "unix":
+        return redis.Redis.from_url(address.client_url, **options)
+    options |= {"socket_connect_timeout": timeout_s, "socket_keepalive": True}
+    if address.master is None:
+        return redis.Redis.from_url(address.client_url, **options)
+    asked = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s, "retry": Retry(NoBackoff(), 0)}
+    login = {"db": address.db, "username": address.username, "password": address.password}
+    sentinels = Sentinel(list(address.sentinels), sentinel_kwargs=asked)
+    return cast("redis.Redis", sentinels.master_for(address.master, **login, **options))
 
 
 class RedisStore:

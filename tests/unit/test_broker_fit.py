@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jetq.broker import check, shown
+from jetq.broker import check
 from jetq.errors import BrokerDown, BrokerUnfit
 
 
@@ -193,11 +193,3 @@ def test_a_tls_port_is_named_and_its_certificate_is_asked_for(tmp_path):
 
     thread.join(10)
     listener.close()
-
-
-def test_passwords_are_hidden_in_what_is_shown():
-    assert shown("redis://me:secret@h:1/0") == "redis://me:***@h:1/0"
-    assert shown("sentinel://:a@h:1;sentinel://:b@i:2?master_name=m") == (
-        "sentinel://:***@h:1;sentinel://:***@i:2?master_name=m"
-    )
-    assert shown("redis://h:1/0") == "redis://h:1/0"
