@@ -1,1 +1,1 @@
-"""How a node starts: for the image, for systemd, and profiles of boards."""
+"""How a node starts from a checkout or an image."""

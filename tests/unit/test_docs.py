@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from jetq.cli import VERBS
 from jetq.model.job import MOVES, JobState
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,3 +39,12 @@ def test_pages_point_only_at_files_that_exist():
     ]
 
     assert not missing
+
+
+def test_every_command_of_a_page_is_a_verb():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    blocks = [block for page in pages for block in re.findall(r"```\n(.*?)```", page.read_text(), re.DOTALL)]
+    verbs = {verb for block in blocks for verb in re.findall(r"^(?:\$ )?jetq (\w+)", block, re.MULTILINE)}
+
+    assert verbs
+    assert verbs <= set(VERBS)
