@@ -30,6 +30,7 @@ class UpState:
     web_port: int | None = None  # Flower; None: not started
     join: str | None = None  # the line that joins another machine
     nodes: Mapping[str, int] = field(default_factory=dict)  # node name -> pid of its guard
+    grace_s: float = 30.0  # s its nodes wait for running work when they stop
     ready: bool = False  # every node has beaten
 
 

@@ -17,6 +17,8 @@ from jetq.errors import JetqError
 
 #: Time beyond the nodes' grace until a stop counts as failed (s).
 STOP_S = 30.0
+#: A stop that takes longer says what it waits for (s).
+TELL_S = 3.0
 
 
 @click.command(
@@ -34,29 +36,35 @@ def command(*, dir_: Path | None, now: bool, as_json: bool) -> None:
     Nothing to stop is fine. What has not run yet stays in the folder and runs after the next `jetq up`.
     """
     settings = Settings.from_environ(dir=dir_)
-    stopped = stop(UpFolder(settings.home_dir), settings.grace_s + STOP_S, now=now)
+    stopped = stop(UpFolder(settings.home_dir), now=now)
     if as_json:
         print_json({"dir": str(settings.home_dir), "stopped": stopped})
     else:
         say(f"stopped the `jetq up` in {settings.home_dir}" if stopped else f"nothing runs in {settings.home_dir}")
 
 
-def stop(folder: UpFolder, within_s: float, *, now: bool) -> bool:
+def stop(folder: UpFolder, *, now: bool) -> bool:
     """Stop the `jetq up` of a folder and return once it is gone. False: none was running.
 
     Raises:
-        JetqError: it is still there after ``within_s``.
+        JetqError: it is still there long after its nodes' grace.
     """
     state = folder.running()
     if state is None:
         return False
-    end_s = time.monotonic() + within_s
+    within_s = state.grace_s + STOP_S
+    begun_s = time.monotonic()
+    told = False
     try:
         os.kill(state.pid, signal.SIGTERM)
         if now:
             os.kill(state.pid, signal.SIGINT)  # the second signal ends its patience
         while folder.busy() or _is_there(state.pid):
-            if time.monotonic() > end_s:
+            waited_s = time.monotonic() - begun_s
+            if waited_s > TELL_S and not (now or told):
+                say(f"running work gets up to {state.grace_s:.0f} s to finish (--now kills it)")
+                told = True
+            if waited_s > within_s:
                 raise JetqError(f"`jetq up` (pid {state.pid}) is still stopping after {within_s:.0f} s; use --now")
             time.sleep(0.05)
     except ProcessLookupError:

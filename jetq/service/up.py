@@ -132,5 +132,6 @@ class Up:
             web_port=self._web_port if cluster.web else None,
             join=f"jetq worker --broker {join_url}{cluster_flag}" if join_url else None,
             nodes=cluster.pids(),
+            grace_s=settings.grace_s,
             ready=ready,
         )

@@ -138,6 +138,22 @@ def test_a_stop_while_it_starts_leaves_nothing(machine, wait_until):
     wait_until(lambda: not machine.processes(), within_s=20, what="the end of every process")
 
 
+def test_down_now_kills_what_runs_and_the_job_runs_again_later(machine, wait_until):
+    machine.up("--no-web", "--slots", "1")
+    machine.jetq("submit", "demo.nap", "60", "--id", "long")
+    wait_until(lambda: json.loads(machine.jetq("job", "show", "long", "--json"))["state"] == "RUNNING", within_s=30)
+
+    machine.jetq("down", "--now")
+    left = machine.processes()
+    machine.up("--no-web", "--slots", "1")
+    again = json.loads(machine.jetq("job", "show", "long", "--json"))
+    machine.jetq("job", "cancel", "long")
+    machine.jetq("down", "--now")
+
+    assert left == {}
+    assert again["state"] in ("QUEUED", "ASSIGNED", "RUNNING")
+
+
 def test_what_dies_is_started_again(machine, wait_until):
     machine.up("--no-web", "--slots", "1")
     state, epoch = machine.state(), machine.nodes()["node-1"]["epoch"]
