@@ -18,7 +18,7 @@ from jetq.video.sinks import as_line
 from jetq.video.source import probe
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.xdist_group("video")
+pytestmark = [pytest.mark.xdist_group("video"), pytest.mark.timeout(300)]
 #: Two analyzers of a user: one never ends in time, one fails.
 OWN = """
 from time import sleep
@@ -49,7 +49,7 @@ class Cluster:
 
     def jetq(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "jetq", *map(str, words)]
-        return subprocess.run(command, env=self.environ, capture_output=True, text=True, timeout=150, check=False)
+        return subprocess.run(command, env=self.environ, capture_output=True, text=True, timeout=240, check=False)
 
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "jetq", *map(str, words)]
