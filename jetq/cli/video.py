@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +106,13 @@ def print_report(report: video.Report) -> None:
         empty="nothing was analysed",
     )
     print()
+    runs = Counter(f.file for f in report.files)
+    first = {f.file: f for f in reversed(report.files)}  # repeats find the same
     print_table(
-        ("file", "frames", "chunks", "hits", "peak score", "at", "lost"),
+        ("file", "runs", "frames", "chunks", "hits", "peak score", "at", "lost"),
         (
-            (f.name, f.frames, f.chunks, f.hits, f.peak_score, duration(f.peak_time_s), f.lost_frames or None)
-            for f in report.files
+            (f.name, runs[f.file], f.frames, f.chunks, f.hits, f.peak_score, duration(f.peak_time_s), f.lost_frames)
+            for f in sorted(first.values(), key=lambda f: f.name)
         ),
         empty="",
     )
@@ -122,7 +125,7 @@ def print_report(report: video.Report) -> None:
     for what, path in (("results", lines), ("summary", report.summary), ("contact sheet", report.sheet)):
         if path:
             print(f"{what + ':':15}{path}")
-    for file in report.files:
+    for file in first.values():
         if file.lost_frames:
             say(f"{file.file}: damaged, {file.lost_frames} of its frames could not be decoded")
 
