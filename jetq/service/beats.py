@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from jetq.clock import Clock
@@ -99,8 +99,3 @@ class Beater:
             _log.warning("node.excluded" if excluded else "node.included_again", why=excluded or self._excluded)
             self._excluded = excluded
         return "draining" if excluded and state == "up" else state
-
-
-def union(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return all job ids of all lanes, in order, each once."""
-    return tuple(sorted({job for part in parts for job in part}))

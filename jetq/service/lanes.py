@@ -1,0 +1,108 @@
+"""All lanes of a node: kept running, told what holds now, ended together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from jetq.clock import Clock
+from jetq.errors import JetqError
+from jetq.log import Log
+from jetq.service.lane import Lane, LaneCommands, Phase
+from jetq.store.base import BeatReply
+
+#: Jobs of the processes lane at once: the ledger is its gate, not this number.
+LONG_JOBS = 256
+#: A lane that ends so has found something wrong with what it was asked to load, and said it.
+ASKED_WRONGLY = 2
+
+_log = Log("lanes")
+
+
+class Lanes:
+    """The first is the one that makes the node ``up``. Called by the main thread; others may read the properties."""
+
+    def __init__(self, names: Sequence[str], commands: LaneCommands, *, mark: str, clock: Clock) -> None:
+        self._make = partial(Lane, commands=commands, mark=mark, clock=clock)
+        self._all = [self._make(name) for name in names]
+
+    @property
+    def are_ready(self) -> bool:
+        """Whether the first lane has a child that can run something."""
+        return self._all[0].ready > 0
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The ids of all jobs that lanes say they run, in order."""
+        return union(lane.running for lane in self._all)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The names of all tasks that lanes say they have loaded, in order."""
+        return union(lane.tasks for lane in self._all)
+
+    @property
+    def any_runs(self) -> bool:
+        """Whether a lane's process is there."""
+        return any(lane.phase is Phase.RUNS for lane in self._all)
+
+    @property
+    def were_asked_wrongly(self) -> bool:
+        """Whether a lane ended because it cannot load what it shall load."""
+        return any(lane.code == ASKED_WRONGLY for lane in self._all)
+
+    @property
+    def status_fds(self) -> list[int]:
+        """Readable when a lane has said something."""
+        return [lane.status_fd for lane in self._all if lane.status_fd is not None]
+
+    def hear(self) -> None:
+        """Take what lanes say, and notice those that have died."""
+        for lane in self._all:
+            lane.hear()
+            if lane.has_died():
+                _log.warning("lane.died", lane=lane.name, code=lane.code)
+
+    def keep(self, report: Callable[[Lane], bool], *, restart: bool) -> None:
+        """Start what is due. ``report`` is asked to clear up after a dead lane, until it says that it has."""
+        self.hear()
+        if any(lane.wants_plain for lane in self._all) and all(lane.name != "plain" for lane in self._all):
+            self._all.append(self._make("plain"))
+        for lane in self._all:
+            if lane.phase is Phase.DIED and report(lane):
+                lane.rest()
+            if restart and lane.is_due():
+                lane.start()
+
+    def tell(self, reply: BeatReply, *, slots: int, takes: bool) -> None:
+        """Pass on the ledger's last answer: what each lane may take, from which queues, and what it shall kill."""
+        plain = sum(len(lane.running) for lane in self._all if lane.name == "plain")
+        for lane in self._all:
+            if lane.phase is Phase.RUNS:
+                long = lane.name == "processes"
+                room = LONG_JOBS if long else min(lane.ready, int(slots - reply.long_slots) - plain)
+                lane.say(
+                    allow=max(0, room) if takes else 0,
+                    cohorts=[] if long else list(reply.cohorts),
+                    cancel=list(reply.cancel),
+                    stop=False,
+                )
+
+    def ask_to_stop(self) -> None:
+        """Ask all to end once nothing runs."""
+        for lane in self._all:
+            lane.say(allow=0, cohorts=[], cancel=[], stop=True)
+            lane.ask_to_stop()
+
+    def kill(self) -> None:
+        """Kill all and whatever is below them; what cannot be killed is told."""
+        for lane in self._all:
+            try:
+                lane.kill()
+            except JetqError as exc:
+                _log.error("lane.cannot_kill", lane=lane.name, why=exc)
+
+
+def union(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the words of all parts, in order, each once."""
+    return tuple(sorted({word for part in parts for word in part}))
