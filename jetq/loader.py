@@ -119,6 +119,11 @@ def check(app: AppLike) -> list[str]:
     return names
 
 
+def wants_plain(app: AppLike) -> bool:
+    """Tell whether a task stays out of the ledger, and so needs a lane of plain Celery."""
+    return any((getattr(task, "jetq", None) or {}).get("ledger") is False for task in app.tasks.values())
+
+
 class _Blame:
     """Turn whatever a module raises while it is imported into one line. It runs a user's code: anything may come."""
 

@@ -129,6 +129,7 @@ def build_agent(settings: Settings, mark: str, make_app: Callable[[], Celery]) -
         mark=mark,
         dead_s=settings.dead_s,
         grace_s=settings.grace_s,
+        lanes=("tasks", "processes", *(["plain"] if settings.also_queues else [])),
     )
 
 

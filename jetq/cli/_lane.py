@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("lane", type=click.Choice(["tasks", "processes"]))
+@click.argument("lane", type=click.Choice(["tasks", "processes", "plain"]))
 @click.option("--node", required=True, help="Name of the node.")
 @click.option("--epoch", required=True, help="Epoch of the agent.")
 @click.option("--pool-size", required=True, type=int, help="Children of the tasks lane.")
@@ -27,7 +27,8 @@ def command(lane: str, node: str, epoch: str, pool_size: int, control_fd: int, s
     settings = Settings.from_environ()
     log.setup(settings.log_level, f"{node} {lane}")
     app = make_app(settings)
-    os.write(status_fd, json.dumps({"tasks": loader.check(app)}).encode() + b"\n")
+    said = {"tasks": loader.check(app), "plain": loader.wants_plain(app)}
+    os.write(status_fd, json.dumps(said).encode() + b"\n")
     return wire.run_lane(
         app,
         lane=lane,

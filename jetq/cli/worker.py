@@ -32,15 +32,18 @@ Examples:
 @click.option("--label", "labels", multiple=True, metavar="L", help="WORD or KEY=VALUE; may be repeated.  [JETQ_LABEL]")
 @click.option("--app-dir", type=Path, metavar="DIR", help="Folder whose tasks/ to load as well.  [JETQ_APP_DIR]")
 @click.option("--app", metavar="PKG.MOD:APP", help="An existing Celery app to take.  [JETQ_APP]")
+@click.option(
+    "--also-queue", "also_queues", multiple=True, metavar="Q", help="Plain Celery queue to read.  [JETQ_ALSO_QUEUE]"
+)
 @click.option("--pool", type=click.Choice(["fork", "spawn"]), help="How task processes start.  [JETQ_POOL]")
 @click.option("--grace", "grace_s", type=float, metavar="S", help="Wait so long for work at a stop.  [JETQ_GRACE_S]")
 @broker_options
-def command(where: Where, name: str | None, labels: tuple[str, ...], **flags: Any) -> int:
+def command(where: Where, name: str | None, labels: tuple[str, ...], also_queues: tuple[str, ...], **flags: Any) -> int:
     """Run one node until it is stopped (Ctrl-C or SIGTERM; twice: without waiting for what runs).
 
     It joins the cluster of --broker, of JETQ_BROKER_URL, or of the `jetq up` that runs in --dir.
     """
-    settings = check_flags(where, node=name, labels=labels or None, **flags)
+    settings = check_flags(where, node=name, labels=labels or None, also_queues=also_queues or None, **flags)
     if is_guarded():
         return run_agent(settings)
     settings = settings.with_(broker_url=wire.broker_url(settings))

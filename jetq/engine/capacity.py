@@ -128,17 +128,17 @@ class Capacity(bootsteps.StartStopStep):
         if channel._in_poll and full:
             _unblock(self.control.client_name)
         for request in list(state.reserved_requests):
-            if request.id in self.control.cancel:
-                self._kill(request, c.pool)
+            if request.id in self.control.cancel and request.id not in self._killed:
+                self._killed[request.id] = time.monotonic()
+                request.terminate(c.pool)
 
-    def _kill(self, request: Any, pool: Any) -> None:
-        """Ask first; a tree that is still there after a while gets no second question."""
-        asked, now = self._killed.get(request.id), time.monotonic()
-        if asked is None:
-            self._killed[request.id] = now
-            request.terminate(pool)
-        elif now - asked > KILL_AFTER_S:
-            request.terminate(pool, "KILL")
+    def _insist(self, pool: Any) -> None:
+        """Kill what ignored SIGTERM."""
+        asked = {r: self._killed[r.id] for r in list(state.reserved_requests) if r.id in self._killed}
+        for request, asked_at in asked.items():
+            if time.monotonic() - asked_at > KILL_AFTER_S:
+                request.terminate(pool, "KILL")
+        self._killed = {request.id: asked_at for request, asked_at in asked.items()}
 
     def _follow_cohorts(self, c: Any) -> None:
         if not self.control.reads_shared:
@@ -160,8 +160,7 @@ class Capacity(bootsteps.StartStopStep):
         if hasattr(pool, "maintain_pool") and self.control.lane == "tasks":
             pool.maintain_pool()  # billiard's own look comes every 5 s only
         self._follow_cohorts(c)
-        present = {r.id for r in state.reserved_requests}
-        self._killed = {job: asked for job, asked in self._killed.items() if job in present}
+        self._insist(pool)
         self.control.write(_ready(pool), sorted(r.id for r in state.active_requests))
 
 

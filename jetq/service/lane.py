@@ -16,7 +16,7 @@ from jetq.log import Log
 #: A lane that died is started again after 0.2 s, then twice as long each time; after a minute of health anew (s).
 BACKOFF_FIRST_S, BACKOFF_LAST_S, HEALTHY_S = 0.2, 10.0, 60.0
 #: Kinds of jobs by lane.
-KINDS = {"tasks": frozenset({"task"}), "processes": frozenset({"stream", "gang"})}
+KINDS = {"tasks": frozenset({"task"}), "processes": frozenset({"stream", "gang"}), "plain": frozenset[str]()}
 
 _log = Log("lane")
 
@@ -50,6 +50,7 @@ class Lane:
         self.ready = 0  # pool children that are up
         self.running: tuple[str, ...] = ()  # job ids
         self.tasks: tuple[str, ...] = ()  # names of the tasks it has loaded
+        self.wants_plain = False  # it has loaded a task that stays out of the ledger
         self.code: int | None = None  # how it ended last
         self.status_fd: int | None = None
         self._commands = commands
@@ -184,6 +185,7 @@ class Lane:
             self.ready = int(said.get("ready", self.ready))
             self.running = tuple(str(job) for job in said.get("running", self.running))
             self.tasks = tuple(str(name) for name in said.get("tasks", self.tasks))
+            self.wants_plain = bool(said.get("plain", self.wants_plain))
         except (ValueError, TypeError, AttributeError):
             _log.warning("lane.unreadable", lane=self.name, line=line[:200])
 
