@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import socket
 import tempfile
 import time
@@ -87,7 +88,7 @@ class EmbeddedServer:
         return self._child.pid if self._child else None
 
     def start(self) -> None:
-        """Start it and return once it answers. It dies with this process, also when that is killed.
+        """Start it and return once it answers. It ends with this process, in good order even when that is killed.
 
         Raises:
             JetqError: it does not start; the message holds its last words.
@@ -139,7 +140,7 @@ class EmbeddedServer:
         text = configuration(port, self._folder.data_dir, self._log, listen=self._listen, password=self._password)
         argv = [str(self._binary), str(self._folder.write_config(text))]
         with self._log.open("ab") as log:  # never our own output: whoever reads it would wait for the server to end
-            child = process.spawn(argv, stdout=log.fileno(), stderr=log.fileno())
+            child = process.spawn(argv, stdout=log.fileno(), stderr=log.fileno(), tie=signal.SIGTERM)
         deadline_s = time.monotonic() + START_S
         while child.poll() is None and time.monotonic() < deadline_s:
             try:
@@ -165,7 +166,11 @@ class EmbeddedServer:
 
 
 def configuration(port: int, data_dir: Path, log: Path, *, listen: Listen | None, password: str | None) -> str:
-    """Return the server's configuration file. What was acknowledged survives a kill; nothing is ever evicted."""
+    """Return the server's configuration file: nothing is ever evicted, and what is in the file survives a kill.
+
+    What is acknowledged is in the file at once, except while the disk is busy with the fsync of the last second: then
+    the server holds it back for up to 2 s (``flushAppendOnlyFile`` of Redis and Valkey), and a SIGKILL loses that.
+    """
     given = listen.address if listen else LOOPBACK
     addresses = {LOOPBACK: [LOOPBACK], "0.0.0.0": ["0.0.0.0"], "::": ["0.0.0.0", "::"]}.get(given, [LOOPBACK, given])
     lines = [

@@ -6,6 +6,8 @@ import os
 import signal
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from jetq.broker.folder import UpFolder, UpState
 from jetq.broker.server import configuration, find_binary
 from jetq.config import Settings
 from jetq.errors import JetqError, UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -34,10 +38,11 @@ def server(folder):
     server.stop()
 
 
-def test_a_killed_server_has_lost_nothing_it_acknowledged(server, wait_until):
+def test_a_killed_server_has_lost_nothing_that_reached_its_file(server, wait_until):
     url = server.url
     with redis.Redis.from_url(url) as client:
         acknowledged = [client.lpush("jobs", number) for number in range(500)]
+        wait_until(lambda: client.info("persistence")["aof_buffer_length"] == 0)
     os.kill(server.pid, signal.SIGKILL)
     wait_until(lambda: server.poll() is not None)
 
@@ -50,6 +55,23 @@ def test_a_killed_server_has_lost_nothing_it_acknowledged(server, wait_until):
             "appendfsync": "everysec",
         }
     assert server.url == url
+
+
+def test_a_server_whose_owner_is_killed_ends_in_good_order(tmp_path, wait_until):
+    code = (
+        "import signal, sys, pathlib; from jetq.broker import EmbeddedServer; from jetq.broker.folder import UpFolder;"
+        "folder = UpFolder(pathlib.Path(sys.argv[1])); folder.acquire(); server = EmbeddedServer(folder);"
+        "server.start(); print(server.pid, flush=True); signal.pause()"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", code, tmp_path / "up"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    pid = int(owner.stdout.readline())
+    owner.kill()
+    owner.communicate(timeout=10)
+
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
+    log = (tmp_path / "up" / "logs" / "broker.log").read_text()
+
+    assert "Calling fsync() on the AOF file." in log
 
 
 def test_a_server_takes_its_last_port_again_unless_it_is_taken(folder):

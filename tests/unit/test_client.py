@@ -187,10 +187,12 @@ def test_a_wait_ends_in_time(cluster):
     assert 0.3 <= time.monotonic() - begun_s < 3
 
 
-def test_a_wait_outlives_a_broker_that_comes_back(start_broker):
+def test_a_wait_outlives_a_broker_that_comes_back(start_broker, wait_until):
     server = start_broker(appendonly=True)
     client = JetQ(server.url)
     job = client.submit("yard.count", 1)
+    with server.client() as redis:
+        wait_until(lambda: redis.info("persistence")["aof_buffer_length"] == 0)
     answers: list[object] = []
     thread = threading.Thread(target=lambda: answers.append(job.wait(60).state))
     thread.start()
