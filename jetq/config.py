@@ -57,6 +57,9 @@ class Settings:
     log_level: str = "info"  # debug, info, warning or error
 
     def __post_init__(self) -> None:
+        for name in ("dir", "app_dir", "shared"):
+            if isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, Path(getattr(self, name)))
         if not _CLUSTER.fullmatch(self.cluster):
             raise UsageError(f"cluster {self.cluster!r}: use 1-32 lower-case letters, digits, dashes, underscores")
         if self.slots is not None and not 1 <= self.slots <= 1024:

@@ -69,7 +69,7 @@ def submit(app: Celery, name: str, call: Call, options: Options, *, job_id: str 
             args=list(call[0]),
             kwargs=dict(call[1]),
             task_id=job_id or ids.new_job_id(),
-            priority=priority(options.priority),
+            priority=None if options.priority is None else priority(options.priority),
             countdown=options.countdown_s,
             expires=options.expires_s,
             jetq=options.header() or None,
@@ -89,9 +89,10 @@ def submit_many(
         PublishRefused: nobody carries what they need. PublishUnknown: no answer.
         UsageError: arguments are not JSON or too large; nothing of that batch was sent.
     """
-    number = priority(options.priority)
-    order = transport.order_for(name, options.header(), number, app.conf.broker_transport_options["jetq_strategy"])
-    template = _Template(app, name, options, number)
+    header = {**store.declared(name), **options.header()}
+    number = priority(header.get("priority") if options.priority is None else options.priority)
+    order = transport.order_for(name, header, number, app.conf.broker_transport_options["jetq_strategy"])
+    template = _Template(app, name, options, header, number)
     placed: list[Placed] = []
     batch: list[Parcel] = []
 
@@ -117,13 +118,13 @@ class _Template:
 
     _ID, _TAG, _PUB, _BODY, _ARGS, _KWARGS = (f"@jetq-{x}@" for x in ("id", "tag", "pub", "body", "args", "kwargs"))
 
-    def __init__(self, app: Celery, name: str, options: Options, number: int) -> None:
+    def __init__(self, app: Celery, name: str, options: Options, header: dict[str, Any], number: int) -> None:
         message = app.amqp.create_task_message(
             self._ID, name, (), {}, argsrepr=self._ARGS, kwargsrepr=self._KWARGS, ignore_result=False
         )
         headers = {**message.headers, "jetq_pub": self._PUB}
-        if options.header():
-            headers["jetq"] = options.header()
+        if header:
+            headers["jetq"] = header
         with app.producer_or_acquire() as producer:
             channel = producer.channel
             properties = {**message.properties, "delivery_mode": 2}

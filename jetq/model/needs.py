@@ -12,8 +12,8 @@ _GIB = 1024**3
 PRIORITIES = {"urgent": 0, "normal": 3, "low": 6}
 #: kombu's ``priority_steps``: the lists a queue is split into.
 PRIORITY_STEPS = (0, 3, 6)
-#: The implicit label of a node that has a GPU.
-GPU_LABEL = "gpu"
+#: The implicit label of a node that has a GPU, and of one that has what video work needs (the ``video`` extra).
+GPU_LABEL, VIDEO_LABEL = "gpu", "video"
 
 
 @dataclass(frozen=True, slots=True)

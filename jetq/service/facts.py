@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 
 from jetq import ids
 from jetq._version import __version__
 from jetq.config import Settings
 from jetq.errors import NameTaken, UsageError
 from jetq.model.beat import NodeFacts, NodeRow
-from jetq.model.needs import GPU_LABEL
+from jetq.model.needs import GPU_LABEL, VIDEO_LABEL
 from jetq.probe.base import Machine
 
 #: RAM that stays with the system and jetq itself (bytes).
@@ -56,6 +57,8 @@ def node_facts(settings: Settings, machine: Machine, *, name: str, epoch: str) -
     implicit = [f"arch={slug(machine.arch).replace('x86-64', 'x86_64')}", f"board={board}", f"node={name}"]
     if machine.gpus:
         implicit.append(GPU_LABEL)
+    if find_spec("av") and find_spec("cv2"):
+        implicit.append(VIDEO_LABEL)
     return NodeFacts(
         name=name,
         identity=machine.identity,

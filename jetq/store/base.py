@@ -63,6 +63,10 @@ class Publisher(Protocol):
         """
         ...
 
+    def declared(self, name: str) -> dict[str, Any]:
+        """Return what nodes say that a task asks for (its ``jetq`` options)."""
+        ...
+
 
 class Lane(Protocol):
     """What a lane and its children ask. Everything is token-checked and may be repeated."""

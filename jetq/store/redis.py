@@ -265,6 +265,11 @@ class RedisStore:
             else:
                 self._read("HDEL", f"{self.prefix}declared", name)
 
+    def declared(self, name: str) -> dict[str, Any]:
+        """Return what nodes say that a task asks for."""
+        said = self._read("HGET", f"{self.prefix}declared", name)
+        return dict(json.loads(said)) if said else {}
+
     def cancel(self, job_id: str, reason: str) -> JobRow:
         """Cancel a job.
 

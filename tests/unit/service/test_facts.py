@@ -36,6 +36,7 @@ def test_a_node_carries_what_it_was_given_and_what_it_is():
         "gpu",
         "indoor",
         "node=a",
+        "video",
         "zone=yard",
     )
     assert (facts.slots, facts.gpu, facts.mem_bytes) == (8, 1, 14 * GIB)
