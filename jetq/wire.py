@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from jetq.store.base import Delivery, Placed
     from jetq.store.redis import RedisStore
 
+#: Schemes of a broker that can be jetq's.
+_REDIS = frozenset({"redis", "rediss", "sentinel", "unix", "redis+socket"})
+
 
 def broker_url(settings: Settings) -> str:
     """Return the broker to use, found and checked.
@@ -86,7 +89,7 @@ def install(app: Celery, settings: Settings | None = None) -> Celery:
 
     settings = settings or Settings.from_environ()
     own = app.conf.broker_url
-    if settings.broker_url is None and own and own.split(":")[0] in ("redis", "rediss", "sentinel"):
+    if settings.broker_url is None and own and own.split(":")[0] in _REDIS:
         settings = settings.with_(broker_url=own)
     return engine.install(app, settings, broker_url(settings))
 

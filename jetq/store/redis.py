@@ -63,7 +63,7 @@ class RedisStore:
             except redis.exceptions.NoScriptError:
                 return self.client.eval(s.text, 1, self.prefix, *args)
         except _LOST as exc:
-            raise BrokerDown(f"the broker does not answer ({exc}); is it running? try `jetq doctor`") from exc
+            raise BrokerDown(f"the broker does not answer ({exc}); is it running?") from exc
 
     def _read(self, command: str, *args: Any) -> Any:
         try:

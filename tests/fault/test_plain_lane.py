@@ -8,15 +8,13 @@ from jetq import wire
 from jetq.config import Settings
 
 PLAIN = '''
-import os, time
 from celery import shared_task
 
 @shared_task(name="plain.mark", jetq={"ledger": False}, rate_limit="100/s")
-def mark(path, seconds=0):
+def mark(path):
     """Leave a mark."""
     with open(path, "a") as out:
         out.write("ran ")
-    time.sleep(seconds)
 '''
 
 
