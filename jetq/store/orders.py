@@ -71,11 +71,12 @@ def publish_args(order: Order, how: str, parcels: Sequence[Parcel], *, wait_for_
     return args
 
 
-def read_placed(order: Order, parcels: Sequence[Parcel], answer: Sequence[Sequence[Any]]) -> list[Placed]:
+def read_placed(order: Order, parcels: Sequence[Parcel], answer: Sequence[bytes | str]) -> list[Placed]:
     """Return what became of each parcel."""
     placed = []
     for parcel, row in zip(parcels, answer, strict=True):
-        verdict, state, node, why = (x.decode() if isinstance(x, bytes) else x for x in row)
+        text = row.decode() if isinstance(row, bytes) else row
+        verdict, state, node, why = text.split("\t")
         if why == "nobody":
             why = _NOBODY.format(order.needs.cohort)
         placed.append(Placed(parcel.job_id, cast(Any, verdict), state, node or None, why))

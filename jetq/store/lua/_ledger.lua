@@ -4,6 +4,9 @@
 local call, A, P = redis.call, ARGV, KEYS[1]
 local TERMINAL = { SUCCEEDED = true, FAILED = true, CANCELLED = true }
 local STEPS = { 0, 3, 6 }
+-- What a record leaves out, because most jobs have it.
+local USUAL = { kind = 'task', strategy = 'dynamic', how = 'learned', cohort = 'any', prio = '3', lease = '1 0 0 task', max = '3' }
+local USUAL_FIELDS = { 'kind', 'strategy', 'how', 'cohort', 'prio', 'lease', 'max' }
 
 local function now()
   local t = call('TIME')
@@ -143,10 +146,11 @@ local function queue_of(o, node)
 end
 
 -- Give a job to a node or to its shared queue: lease, record and message together.
--- push: LPUSH (new work) or RPUSH (work that has waited before: it is next). Returns state and node.
-local function place(id, o, token, msg, push, salt)
+-- push: LPUSH (new work) or RPUSH (work that has waited before: it is next). t: now, where the caller knows it.
+-- record: more fields of the record, written in the same go. Returns state and node.
+local function place(id, o, token, msg, push, salt, t, record)
   local node = pick(o)
-  local t = now()
+  t = t or now()
   if node then
     call('HSET', P .. 'leases:' .. node, id, o.lease)
     rescore(node, salt)
@@ -154,16 +158,16 @@ local function place(id, o, token, msg, push, salt)
     call('ZADD', P .. 'waiting', t, id)
   end
   local state = node and 'ASSIGNED' or 'QUEUED'
-  call('HSET', P .. 'job:' .. id, 'state', state, 'node', node or '', 'token', token, 'assigned_at', stamp(t))
+  call('HSET', P .. 'job:' .. id, 'state', state, 'node', node or '', 'token', token, 'assigned_at', stamp(t), unpack(record or {}))
   call(push, list_key(queue_of(o, node), o.prio), msg)
   return state, node
 end
 
--- What place needs to know, read back from a record.
-local ORDER = { 'name', 'kind', 'strategy', 'how', 'cohort', 'prio', 'lease' }
+-- What place needs to know, read back from a record, which leaves out what is usual.
 local function order_of(id)
-  local v, o = call('HMGET', P .. 'job:' .. id, unpack(ORDER)), {}
-  for i, field in ipairs(ORDER) do o[field] = v[i] end
+  local v, o = call('HMGET', P .. 'job:' .. id, 'name', unpack(USUAL_FIELDS)), {}
+  o.name = v[1]
+  for i, field in ipairs(USUAL_FIELDS) do o[field] = v[i + 1] or USUAL[field] end
   return o
 end
 
@@ -202,7 +206,7 @@ end
 local function lose(id, why, charge, seed, salt, ttl)
   local key = P .. 'job:' .. id
   local j = call('HMGET', key, 'state', 'node', 'attempts', 'max', 'cancel_asked', 'started_at')
-  local state, node, attempts, max = j[1], j[2], tonumber(j[3] or 0), tonumber(j[4] or 3)
+  local state, node, attempts, max = j[1], j[2], tonumber(j[3] or 0), tonumber(j[4] or USUAL.max)
   if j[5] then
     close(id, node, 'CANCELLED', 'reason', call('HGET', key, 'reason') or why, true, ttl, salt)
     return 'CANCELLED'

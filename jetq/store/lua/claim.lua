@@ -5,6 +5,7 @@
 local id, pub, node, claimer, key = A[1], A[2], A[3], A[5], P .. 'job:' .. A[1]
 local j = call('HMGET', key, 'state', 'pub', 'node', 'token', 'attempts', 'claimer', 'expires', 'lease', 'outcome', 'cohort', 'prio')
 local state, token, attempts = j[1], j[4], tonumber(j[5] or 0)
+local lease, cohort, prio = j[8] or USUAL.lease, j[10] or USUAL.cohort, j[11] or USUAL.prio
 
 local function granted() return { j[9] and 'finish' or 'run', token, attempts, j[9] or '' } end
 local function refused(why) return { 'refused', '', attempts, why } end
@@ -23,13 +24,13 @@ if j[7] and now() > tonumber(j[7]) then
   return refused('expired')
 end
 if state == 'QUEUED' then
-  local slots, gpu, mem = string.match(j[8], '^(%S+) (%S+) (%S+)')
+  local slots, gpu, mem = string.match(lease, '^(%S+) (%S+) (%S+)')
   local used, used_gpu, used_mem = usage(node)
   if n[2] ~= 'up' or used + slots + (n[6] or 0) > tonumber(n[3]) or used_gpu + gpu > tonumber(n[4]) or used_mem + mem > tonumber(n[5]) then
-    call('RPUSH', list_key('shared:' .. j[10], j[11]), call('GET', P .. 'msg:' .. id))
+    call('RPUSH', list_key('shared:' .. cohort, prio), call('GET', P .. 'msg:' .. id))
     return { 'full', '', attempts, '' }
   end
-  call('HSET', P .. 'leases:' .. node, id, j[8])
+  call('HSET', P .. 'leases:' .. node, id, lease)
   rescore(node, tonumber(A[7]))
   call('ZREM', P .. 'waiting', id)
   token = attempts .. '-' .. A[6]

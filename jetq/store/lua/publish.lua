@@ -3,8 +3,8 @@
 -- ARGV  1 seed (16 hex)  2 salt 0..1  3 name  4 kind  5 strategy  6 how  7 cohort  8 cohort (JSON)  9 priority
 --       10 lease "slots gpu mem kind"  11 max attempts  12 '1' = wait for a node that serves the cohort
 --       then 7 a job: id, pub, digest, generation, envelope, delay (s or ''), expires (s or '')
--- gives per job {verdict, state, node, why}; verdict: placed, same, done, refused
-local o = { name = A[3], kind = A[4], strategy = A[5], how = A[6], cohort = A[7], prio = A[9], lease = A[10] }
+-- gives per job 'verdict, state, node, why' with tabs between; verdict: placed, same, done, refused
+local o = { name = A[3], kind = A[4], strategy = A[5], how = A[6], cohort = A[7], prio = A[9], lease = A[10], max = A[11] }
 local view = o.strategy .. ' ' .. o.cohort
 
 local function anybody(cohort)
@@ -21,7 +21,7 @@ end
 if call('HEXISTS', P .. 'views', view) == 0 then
   if o.cohort ~= 'any' and A[12] ~= '1' and call('HEXISTS', P .. 'cohorts', o.cohort) == 0 and not anybody(A[8]) then
     local out = {}
-    for i = 13, #A, 7 do out[#out + 1] = { 'refused', '', '', 'nobody' } end
+    for i = 13, #A, 7 do out[#out + 1] = 'refused\t\t\tnobody' end
     return out
   end
   call('HSET', P .. 'cohorts', o.cohort, A[8])
@@ -29,13 +29,25 @@ if call('HEXISTS', P .. 'views', view) == 0 then
   for _, node in ipairs(call('SMEMBERS', P .. 'nodes')) do reindex(node, tonumber(A[2])) end
 end
 
+local function answer_of(verdict, state, node, why)
+  return verdict .. '\t' .. state .. '\t' .. (node or '') .. '\t' .. (why or '')
+end
+
 -- May a known id be published again? nil: yes, as a new generation; else the answer.
 local function again(old, digest, generation)
-  if TERMINAL[old[1]] then return { 'done', old[1], old[4] or '', '' } end
+  if TERMINAL[old[1]] then return answer_of('done', old[1], old[4]) end
   local was = tonumber(old[3])
   if generation > was and old[1] ~= 'FINISHING' then return nil end
-  if generation == was and digest == old[2] and not old[7] then return { 'same', old[1], old[4] or '', '' } end
-  return { 'refused', old[1], old[4] or '', 'the id is in use by other work (' .. (old[6] or '?') .. ')' }
+  if generation == was and digest == old[2] and not old[7] then return answer_of('same', old[1], old[4]) end
+  return answer_of('refused', old[1], old[4], 'the id is in use by other work (' .. (old[6] or '?') .. ')')
+end
+
+local same = { 'name', o.name }  -- what the records of this order share
+for _, field in ipairs(USUAL_FIELDS) do
+  if o[field] ~= USUAL[field] then
+    same[#same + 1] = field
+    same[#same + 1] = o[field]
+  end
 end
 
 local out = {}
@@ -43,7 +55,7 @@ for i = 13, #A, 7 do
   local id, pub, digest, generation, msg, delay, expires = unpack(A, i, i + 6)
   local key = P .. 'job:' .. id
   local salt = (A[2] * (i + 7)) % 1
-  local old = call('HMGET', key, 'state', 'digest', 'gen', 'node', 'attempts', 'name', 'replaced', 'expires')
+  local old = call('HMGET', key, 'state', 'digest', 'gen', 'node', 'attempts', 'name', 'replaced', 'expires', 'at')
   local answer = old[1] and again(old, digest, tonumber(generation))
   if answer then
     out[#out + 1] = answer
@@ -52,26 +64,24 @@ for i = 13, #A, 7 do
     if old[1] then
       release(id, old[4], salt)
       forget_places(id)
-      call('HDEL', key, 'claimer', 'epoch', 'started_at', 'replaced', 'outcome')
+      call('HDEL', key, 'claimer', 'epoch', 'started_at', 'replaced', 'outcome', unpack(USUAL_FIELDS))
     else
       call('ZADD', P .. 'jobs', t, id)
     end
     call('SET', P .. 'msg:' .. id, msg)
-    call('HSET', key, 'name', o.name, 'kind', o.kind, 'pub', pub, 'digest', digest, 'gen', generation,
-      'strategy', o.strategy, 'how', o.how, 'cohort', o.cohort, 'prio', o.prio, 'lease', o.lease, 'max', A[11],
-      'at', old[1] and call('HGET', key, 'at') or stamp(t))
+    local record = { 'at', old[9] or stamp(t), 'pub', pub, 'digest', digest, 'gen', generation, unpack(same) }
     local late = expires ~= '' and t + expires or old[8]
     if late then
       call('HSET', key, 'expires', string.format('%.3f', late))
       call('ZADD', P .. 'expiry', late, id)
     end
     if delay ~= '' then
-      call('HSET', key, 'state', 'WAITING', 'node', '', 'token', token)
+      call('HSET', key, 'state', 'WAITING', 'node', '', 'token', token, unpack(record))
       call('ZADD', P .. 'due', t + delay, id)
-      out[#out + 1] = { 'placed', 'WAITING', '', '' }
+      out[#out + 1] = answer_of('placed', 'WAITING')
     else
-      local state, node = place(id, o, token, msg, 'LPUSH', salt)
-      out[#out + 1] = { 'placed', state, node or '', '' }
+      local state, node = place(id, o, token, msg, 'LPUSH', salt, t, record)
+      out[#out + 1] = answer_of('placed', state, node)
     end
   end
 end
