@@ -27,7 +27,7 @@ from jetq.store.redis import RedisStore, connect
 #: Jobs of one variant in one round: fewer than there are slots.
 JOBS = 100
 #: Jobs of one ``submit_many``.
-MANY = 400
+MANY = 600
 SLOTS = 64
 ROUTED_LIMIT, MANY_LIMIT = 1.05, 10.0
 PLAIN = "plain apply_async"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import uuid
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from celery import Celery
@@ -94,23 +95,30 @@ def submit_many(
     order = transport.order_for(name, header, number, app.conf.broker_transport_options["jetq_strategy"])
     template = _Template(app, name, options, header, number)
     placed: list[Placed] = []
-    batch: list[Parcel] = []
+    flying: Future[list[Placed]] | None = None
 
-    def send() -> None:
+    def send(batch: list[Parcel]) -> list[Placed]:
         rows = store.publish(order, batch, wait_for_node=options.wait_for_node)
         for row in rows:
             if row.verdict == "refused":
                 raise PublishRefused(row.job_id, row.why)
-        placed.extend(rows)
-        batch.clear()
+        return rows
 
-    for call in calls:
-        batch.append(template.parcel(call, order, max_arg_bytes))
-        if len(batch) == orders.BATCH:
-            send()
-    if batch:
-        send()
+    with ThreadPoolExecutor(1) as sender:  # the next messages are written while the server places these
+        for some in _batches(calls):
+            batch = [template.parcel(call, order, max_arg_bytes) for call in some]
+            if flying is not None:
+                placed += flying.result()
+            flying = sender.submit(send, batch)
+        if flying is not None:
+            placed += flying.result()
     return placed
+
+
+def _batches(calls: Iterable[Call]) -> Iterator[list[Call]]:
+    rest = iter(calls)
+    while batch := list(islice(rest, orders.BATCH)):
+        yield batch
 
 
 class _Template:
@@ -149,7 +157,7 @@ class _Template:
         shown = json.dumps(repr(tuple(call[0]))[:256])[1:-1], json.dumps(repr(dict(call[1]))[:256])[1:-1]
         envelope = (
             self._text.replace(self._ID, job_id)
-            .replace(self._TAG, str(uuid.uuid4()))
+            .replace(self._TAG, pub)
             .replace(self._PUB, pub)
             .replace(self._ARGS, shown[0])
             .replace(self._KWARGS, shown[1])

@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 from jetq import ids
@@ -22,6 +23,7 @@ def lease(needs: Needs, kind: str) -> str:
     return f"{needs.slots:g} {needs.gpu} {needs.mem_bytes} {kind}"
 
 
+@lru_cache(maxsize=256)
 def cohort_json(needs: Needs) -> str:
     """Return the definition of the cohort that serves ``needs``, as the ledger stores it."""
     return json.dumps(

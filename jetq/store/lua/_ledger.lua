@@ -117,9 +117,11 @@ end
 
 -- The best node with a free slot, or nil. o: name, strategy, how, cohort, prio
 local function pick(o)
-  local boards = call('SMEMBERS', P .. 'boards')
-  local speeds = {}
-  if o.how == 'learned' and #boards > 1 then speeds = call('HMGET', P .. 'speed:' .. o.name, unpack(boards)) end
+  if not o.boards then  -- once for all jobs of an order
+    o.boards, o.speeds = call('SMEMBERS', P .. 'boards'), {}
+    if o.how == 'learned' and #o.boards > 1 then o.speeds = call('HMGET', P .. 'speed:' .. o.name, unpack(o.boards)) end
+  end
+  local boards, speeds = o.boards, o.speeds
   local best, node
   for i, board in ipairs(boards) do
     local t = call('ZRANGE', P .. 'free:' .. o.strategy .. ' ' .. o.cohort .. ':' .. board, 0, 0, 'WITHSCORES')
