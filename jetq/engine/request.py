@@ -6,6 +6,7 @@ import os
 import signal as signals
 from typing import Any, cast
 
+from billiard.einfo import ExceptionWithTraceback
 from billiard.exceptions import Terminated, TimeLimitExceeded
 from celery.exceptions import Ignore, Reject, Retry, WorkerLostError
 from celery.worker import state
@@ -16,6 +17,10 @@ from jetq.log import Log
 from jetq.store.redis import RedisStore
 
 log = Log("lane")
+
+
+class OutOfMemory(Exception):
+    """A body's MemoryError: for one by that name Celery ends the whole lane, and the neighbours with it."""
 
 
 class LaneSide:
@@ -39,22 +44,25 @@ class Request(Stock):
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
         """Tell the ledger when the child is gone; Celery hears of it only when the job has ended."""
-        exc = getattr(exc_info.exception, "exc", exc_info.exception)
+        exc = exc_info.exception
+        exc = exc.exc if isinstance(exc, ExceptionWithTraceback) else exc
         if self.pub is None:
             return super().on_failure(exc_info, send_failed_event, return_ok)
         if isinstance(exc, Ignore) and str(exc) == FULL:
             LaneSide.on_full()
         if isinstance(exc, (WorkerLostError, SystemExit, KeyboardInterrupt, Terminated)):
             return self._on_child_gone(exc_info, exc, send_failed_event, return_ok)
+        if isinstance(exc, MemoryError):
+            exc_info.exception = exc = OutOfMemory(_described(exc))
         answer = super().on_failure(exc_info, send_failed_event, return_ok)
         if not return_ok and not isinstance(exc, (Ignore, Reject, Retry)):
             late = isinstance(exc, TimeLimitExceeded)
-            self._end(f"hard time limit of {exc.args[0]} s exceeded" if late else f"{type(exc).__name__}: {exc}")
+            self._end(f"hard time limit of {exc.args[0]} s exceeded" if late else _described(exc))
         return answer
 
     def _on_child_gone(self, exc_info: Any, exc: BaseException, send_failed_event: bool, return_ok: bool) -> Any:
         where = f"{self.worker_pid}." if self.worker_pid else None
-        now = patiently(LaneSide.store.lost, self.id, LaneSide.node, where, str(exc) or type(exc).__name__)
+        now = patiently(LaneSide.store.lost, self.id, LaneSide.node, where, _described(exc))
         log.warning("child.lost", job=self.id, pid=self.worker_pid, why=exc, now=now or "ended")
         state.task_ready(self)
         if not now and patiently(LaneSide.store.put_back, self.id, self.pub):
@@ -72,17 +80,22 @@ class Request(Stock):
         return None
 
     def terminate(self, pool: Any, signal: Any = None) -> None:
-        """Kill the whole process group of the child that runs this job."""
-        if self.pub is not None and self.time_start:
-            _signal_group(self.worker_pid, signals.SIGKILL if signal == "KILL" else signals.SIGTERM)
-        super().terminate(pool, signal)
+        """Signal the whole process group of the child that runs this job.
+
+        Celery would count it as ended at once; here it holds its slot, and is revoked, when the child has gone.
+        """
+        if self.pub is None or not self.time_start:
+            super().terminate(pool, signal)
+            return
+        number = signals.SIGKILL if signal == "KILL" else signals.SIGTERM
+        patiently(LaneSide.store.cancel, self.id, "revoked (terminated)")
+        _signal_group(self.worker_pid, number)
+        pool.terminate_job(self.worker_pid, number)
 
     def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
-        if self.pub is not None:
-            if terminated:  # the child is about to die; the ledger ends the job when it has
-                patiently(LaneSide.store.cancel, self.id, f"revoked ({reason})")
-            elif patiently(LaneSide.store.drop, self.id, self.pub, LaneSide.node, "CANCELLED", reason):
-                patiently(LaneSide.store.told, self.id)
+        drop = LaneSide.store.drop
+        if self.pub and not terminated and patiently(drop, self.id, self.pub, LaneSide.node, "CANCELLED", reason):
+            patiently(LaneSide.store.told, self.id)
         super()._announce_revoked(reason, terminated, signum, expired)
 
     def _end(self, why: str) -> None:
@@ -91,6 +104,13 @@ class Request(Stock):
         if not patiently(store.drop, self.id, self.pub or "", LaneSide.node, "FAILED", why):
             patiently(store.lost, self.id, LaneSide.node, where, why, then="fail")
         patiently(store.told, self.id)
+
+
+def _described(exc: BaseException) -> str:
+    """Say what happened in one line: Celery's and our own words as they are, those of a body with their type."""
+    if isinstance(exc, (WorkerLostError, Terminated, OutOfMemory)):
+        return str(exc)
+    return f"{type(exc).__name__}: {exc}".removesuffix(": ")
 
 
 def _signal_group(pid: int, number: signals.Signals) -> None:

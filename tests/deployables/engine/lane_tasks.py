@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import os
+import signal
 import time
 
 import redis
@@ -114,6 +116,26 @@ def replace(self, x):
 def replace_chain(self, x):
     ran()
     raise self.replace(count.s(x) | count.s())
+
+
+@shared_task(name="yard.stubborn")
+def stubborn(seconds):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ran()
+    time.sleep(seconds)
+    return "survived"
+
+
+@shared_task(name="yard.frozen")
+def frozen():
+    ran()
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@shared_task(name="yard.raises")
+def raises(kind, text):
+    ran()
+    raise getattr(builtins, kind)(text)
 
 
 @shared_task(name="yard.hard", bind=True, time_limit=1)

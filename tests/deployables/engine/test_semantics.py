@@ -144,3 +144,53 @@ def test_cancel_kills_a_running_body_and_its_lease_goes_with_it(bench, lane) -> 
 
     bench.ended(job.id, "CANCELLED")
     bench.idle()
+
+
+@pytest.mark.parametrize("task", [("yard.stubborn", (60,)), ("yard.frozen", ())], ids=["ignores SIGTERM", "is frozen"])
+def test_cancel_kills_a_body_that_does_not_end_by_itself(bench, lane, task) -> None:
+    job = bench.app.send_task(*task)
+    bench.until(lambda: bench.runs(job.id), "it runs")
+    bench.until(lambda: job.id in lane.said["running"], "the lane says so")
+
+    bench.store.cancel(job.id, "enough")
+
+    bench.ended(job.id, "CANCELLED")
+    bench.idle()
+
+
+def test_a_cancelled_body_holds_its_slot_until_it_has_gone(bench, lane) -> None:
+    job = bench.app.send_task("yard.stubborn", (1.5,))
+    bench.until(lambda: job.id in lane.said["running"], "the lane says that it runs")
+
+    bench.store.cancel(job.id, "enough")
+    seen = lane.seq
+    bench.until(lambda: lane.seq > seen + 2, "the lane was asked")
+
+    assert job.id in lane.said["running"]
+    bench.ended(job.id, "CANCELLED")
+    bench.until(lambda: not lane.said["running"], "nothing runs")
+    bench.idle()
+
+
+def test_a_memory_error_is_a_failure_of_its_body_alone(bench, lane) -> None:
+    neighbour = bench.app.send_task("yard.sleep", (1, "fine"))
+    bench.until(lambda: bench.runs(neighbour.id), "it runs")
+
+    job = bench.app.send_task("yard.raises", ("MemoryError", "too big"))
+
+    bench.ended(job.id, "FAILED")
+    bench.ended(neighbour.id)
+    assert "too big" in bench.store.job(job.id).error
+    assert (bench.runs(job.id), bench.runs(neighbour.id)) == (1, 1)
+    assert lane.process.poll() is None
+
+
+@pytest.mark.parametrize("kind", ["SystemExit", "KeyboardInterrupt", "GeneratorExit"])
+def test_a_body_that_ends_its_process_by_an_exception_says_which(bench, lane, kind) -> None:
+    job = bench.app.send_task("yard.raises", (kind, "why"))
+
+    bench.ended(job.id, "FAILED")
+
+    assert f"{kind}: why" in bench.store.job(job.id).error
+    assert lane.process.poll() is None
+    bench.idle()
