@@ -87,11 +87,16 @@ def install(app: Celery, settings: Settings | None = None) -> Celery:
     """
     from jetq.engine import app as engine
 
-    settings = settings or Settings.from_environ()
-    own = app.conf.broker_url
-    if settings.broker_url is None and own and own.split(":")[0] in _REDIS:
-        settings = settings.with_(broker_url=own)
+    settings = with_own_broker(app, settings or Settings.from_environ())
     return engine.install(app, settings, broker_url(settings))
+
+
+def with_own_broker(app: Celery, settings: Settings) -> Settings:
+    """Return settings that name the app's own broker, where they name none and it is a Redis."""
+    own = app.conf.get("jetq_url") or app.conf.broker_url
+    if not settings.broker_url and own and own.split(":")[0] in _REDIS:
+        return settings.with_(broker_url=own)
+    return settings
 
 
 def run_lane(app: Celery, **how: Any) -> int:

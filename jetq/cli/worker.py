@@ -41,11 +41,14 @@ Examples:
 def command(where: Where, name: str | None, labels: tuple[str, ...], also_queues: tuple[str, ...], **flags: Any) -> int:
     """Run one node until it is stopped (Ctrl-C or SIGTERM; twice: without waiting for what runs).
 
-    It joins the cluster of --broker, of JETQ_BROKER_URL, or of the `jetq up` that runs in --dir.
+    It joins the cluster of --broker, of JETQ_BROKER_URL, of the broker that the app of --app names, or of the `jetq up`
+    that runs in --dir.
     """
     settings = check_flags(where, node=name, labels=labels or None, also_queues=also_queues or None, **flags)
     if is_guarded():
         return run_agent(settings)
+    if settings.app is not None and where.dir is None:
+        settings = wire.with_own_broker(loader.load_app(settings.app, settings.app_dir), settings)
     settings = settings.with_(broker_url=wire.broker_url(settings))
     store = wire.open_store(settings, settings.broker_url)
     machine = wire.open_probe().machine()

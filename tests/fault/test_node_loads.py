@@ -38,6 +38,16 @@ def test_an_existing_app_is_taken(start_node, send, ledger, wait_until, app_dir,
     assert ledger.job(jobs[0]).result.startswith("tea sold in")
 
 
+def test_an_existing_app_brings_its_own_broker(start_node, send, ledger, wait_until, app_dir, redis_url):
+    (app_dir / "shop.py").write_text(SHOP.replace('Celery("shop")', f'Celery("shop", broker="{redis_url}")'))
+    start_node("a", "--app", "shop:app", url="")
+
+    job = send("shop.sell", "tea")
+
+    wait_until(lambda: ledger.job(job).ended, within_s=30, what="the job")
+    assert ledger.job(job).state == "SUCCEEDED"
+
+
 def test_the_ledger_knows_what_a_node_has_loaded(start_node, ledger):
     start_node()
 
