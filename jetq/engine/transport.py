@@ -30,8 +30,6 @@ from jetq.store.base import Order, Parcel, Placed
 _NO_LIMIT = frozenset({"stream"})
 _LOST = (redis.ConnectionError, redis.TimeoutError)
 _local = threading.local()
-#: What nodes say of their tasks is read again after this long (s).
-_DECLARED_S = 10.0
 
 
 def order_for(name: str, options: dict[str, Any], number: int, default_strategy: str) -> Order:
@@ -100,7 +98,7 @@ class RoutedChannel:
     patient = False
     _plain: Any = None
     _declared: Mapping[str, Any] = {}  # task name -> options, as nodes say
-    _declared_at = float("-inf")  # monotonic, s
+    _declared_version = ""  # the ledger's script refuses a publish that follows another one
 
     def _create_client(self, asynchronous: bool = False) -> Any:
         """Return one client per pool: kombu builds a ``redis.Redis`` per command, 59 us each."""
@@ -123,35 +121,52 @@ class RoutedChannel:
                 f"the arguments of {message['headers']['task']} take {size} bytes, more than {limit}: "
                 "pass a path or URL instead, or raise JETQ_MAX_ARG_BYTES"
             )
-        given = self._options(message["headers"])
+        batch = kwargs.pop("_publish_batch", None)
+        if batch is not None:
+            self._read_declared(message["headers"]["id"])
+        while not self._route(message, options, batch):
+            self._read_declared(message["headers"]["id"])
+
+    def _route(self, plain_message: dict[str, Any], options: Mapping[str, Any], batch: Any) -> bool:
+        """Publish a message as its task asks. False: what tasks ask for has changed since it was read."""
+        message = {**plain_message, "headers": dict(plain_message["headers"])}
+        headers = message["headers"]
+        given = {**self._declared.get(headers["task"], {}), **(headers.get("jetq") or {})}
+        if given:
+            headers["jetq"] = given
         if given.get("ledger") is False:
             message["properties"]["delivery_info"]["routing_key"] = keys.PLAIN
-            super()._put(keys.PLAIN, message, **kwargs)  # type: ignore[misc]
-            return
-        number = self._get_message_priority(message)  # type: ignore[attr-defined]
-        order = order_for(message["headers"]["task"], given, number, options.get("jetq_strategy", "dynamic"))
+            more = {} if batch is None else {"_publish_batch": batch}
+            super()._put(keys.PLAIN, message, **more)  # type: ignore[misc]
+            return True
+        order = order_for(
+            headers["task"],
+            given,
+            self._get_message_priority(message),  # type: ignore[attr-defined]
+            options.get("jetq_strategy", "dynamic"),
+        )
         parcel = parcel_for(message, order.needs)
         args = orders.publish_args(
-            order, strategies.get(order.strategy).how, [parcel], wait_for_node=bool(given.get("wait_for_node"))
+            order,
+            strategies.get(order.strategy).how,
+            [parcel],
+            wait_for_node=bool(given.get("wait_for_node")),
+            declared=self._declared_version if batch is None else "-",
         )
-        batch = kwargs.pop("_publish_batch", None)
-        if batch is None:
-            answer = self._ask(parcel.job_id, "publish", *args)
-            self._tell(orders.read_placed(order, [parcel], answer))
-        else:
+        if batch is not None:
             script = scripts.script("publish")
             batch.add("eval", script.text, 1, self.global_keyprefix, *args)  # type: ignore[attr-defined]
+            return True
+        answer = self._ask(parcel.job_id, "publish", *args)
+        if answer:
+            self._tell(orders.read_placed(order, [parcel], answer))
+        return bool(answer)
 
-    def _options(self, headers: dict[str, Any]) -> dict[str, Any]:
-        """Return the jetq options of a publish: what nodes say of the task, then what its producer says."""
-        if time.monotonic() - self._declared_at > _DECLARED_S:
-            rows = self._ask(headers["id"], None, "HGETALL", f"{self.global_keyprefix}declared")  # type: ignore[attr-defined]
-            self._declared = {_text(name): json.loads(options) for name, options in rows.items()}
-            self._declared_at = time.monotonic()
-        options = {**self._declared.get(headers["task"], {}), **(headers.get("jetq") or {})}
-        if options:
-            headers["jetq"] = options
-        return options
+    def _read_declared(self, job_id: str) -> None:
+        rows = self._ask(job_id, None, "HGETALL", f"{self.global_keyprefix}declared")  # type: ignore[attr-defined]
+        said = {_text(name): _text(options) for name, options in rows.items()}
+        self._declared_version = said.pop("*", "")
+        self._declared = {name: json.loads(options) for name, options in said.items()}
 
     def _ask(self, job_id: str, script: str | None, *args: Any) -> Any:
         """Run a script of the ledger, or one command (``script`` None), twice at most, or patiently."""

@@ -43,8 +43,13 @@ def digest(name: str, body: str, needs: Needs) -> str:
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
-def publish_args(order: Order, how: str, parcels: Sequence[Parcel], *, wait_for_node: bool = False) -> list[Any]:
-    """Return ARGV of ``publish.lua`` for up to :data:`BATCH` parcels. ``how``: least, learned or stride."""
+def publish_args(
+    order: Order, how: str, parcels: Sequence[Parcel], *, wait_for_node: bool = False, declared: str = "-"
+) -> list[Any]:
+    """Return ARGV of ``publish.lua`` for up to :data:`BATCH` parcels.
+
+    ``how``: least, learned or stride; ``declared``: the version of what tasks ask for that ``order`` follows, "-": any.
+    """
     needs = order.needs
     args: list[Any] = [
         ids.random64(),
@@ -59,6 +64,7 @@ def publish_args(order: Order, how: str, parcels: Sequence[Parcel], *, wait_for_
         lease(needs, order.kind),
         order.max_attempts,
         "1" if wait_for_node else "",
+        declared,
     ]
     for p in parcels:
         args += (

@@ -259,11 +259,15 @@ class RedisStore:
 
     def declare(self, options: Mapping[str, Mapping[str, Any] | None]) -> None:
         """Keep what tasks ask for (``jetq`` options by task name; None: nothing), for producers without their code."""
-        for name, wanted in options.items():
-            if wanted:
-                self._read("HSET", f"{self.prefix}declared", name, json.dumps(dict(wanted)))
-            else:
-                self._read("HDEL", f"{self.prefix}declared", name)
+        known = self._hash("declared")
+        want = {name: json.dumps(dict(wanted)) for name, wanted in options.items() if wanted}
+        gone = [name for name in options if name in known and name not in want]
+        new = {name: text for name, text in want.items() if known.get(name) != text}
+        if gone:
+            self._read("HDEL", f"{self.prefix}declared", *gone)
+        if gone or new:
+            new["*"] = ids.random64()
+            self._read("HSET", f"{self.prefix}declared", *(x for pair in new.items() for x in pair))
 
     def declared(self, name: str) -> dict[str, Any]:
         """Return what nodes say that a task asks for."""

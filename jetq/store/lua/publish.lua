@@ -2,8 +2,11 @@
 --
 -- ARGV  1 seed (16 hex)  2 salt 0..1  3 name  4 kind  5 strategy  6 how  7 cohort  8 cohort (JSON)  9 priority
 --       10 lease "slots gpu mem kind"  11 max attempts  12 '1' = wait for a node that serves the cohort
+--       13 the version of `declared` that the producer has read ('-': it need not be today's)
 --       then 7 a job: id, pub, digest, generation, envelope, delay (s or ''), expires (s or '')
 -- gives per job 'verdict, state, node, why' with tabs between; verdict: placed, same, done, refused
+--       or nothing at all, where `declared` has changed: read it and ask again
+if A[13] ~= '-' and A[13] ~= (call('HGET', P .. 'declared', '*') or '') then return {} end
 local o = { name = A[3], kind = A[4], strategy = A[5], how = A[6], cohort = A[7], prio = A[9], lease = A[10], max = A[11] }
 local view = o.strategy .. ' ' .. o.cohort
 
@@ -21,7 +24,7 @@ end
 if call('HEXISTS', P .. 'views', view) == 0 then
   if o.cohort ~= 'any' and A[12] ~= '1' and call('HEXISTS', P .. 'cohorts', o.cohort) == 0 and not anybody(A[8]) then
     local out = {}
-    for i = 13, #A, 7 do out[#out + 1] = 'refused\t\t\tnobody' end
+    for i = 14, #A, 7 do out[#out + 1] = 'refused\t\t\tnobody' end
     return out
   end
   call('HSET', P .. 'cohorts', o.cohort, A[8])
@@ -51,7 +54,7 @@ for _, field in ipairs(USUAL_FIELDS) do
 end
 
 local out = {}
-for i = 13, #A, 7 do
+for i = 14, #A, 7 do
   local id, pub, digest, generation, msg, delay, expires = unpack(A, i, i + 6)
   local key = P .. 'job:' .. id
   local salt = (A[2] * (i + 7)) % 1
@@ -60,7 +63,7 @@ for i = 13, #A, 7 do
   if answer then
     out[#out + 1] = answer
   else
-    local token, t = (old[5] or '0') .. '-' .. A[1] .. (i > 13 and '.' .. i or ''), now()
+    local token, t = (old[5] or '0') .. '-' .. A[1] .. (i > 14 and '.' .. i or ''), now()
     if old[1] then
       release(id, old[4], salt)
       forget_places(id)
