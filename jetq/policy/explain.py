@@ -58,7 +58,7 @@ def explain(
     """
     found = [_standing(n, needs, strategy, name, speeds or {}, (nets or {}).get(n.name, 0.0), backlog) for n in nodes]
     found.sort(key=lambda s: (not s.eligible, s.score is None, s.score or 0.0, s.node))
-    scores = sorted({s.score for s in found if s.score is not None})
+    scores = sorted(s.score for s in found if s.score is not None)
     return [_ranked(s, scores, strategy) for s in found]
 
 
@@ -118,11 +118,14 @@ def _busy(row: NodeRow, needs: Needs, backlog: int) -> str:
 def _ranked(standing: Standing, scores: Sequence[float], strategy: Strategy) -> Standing:
     if standing.score is None:
         return standing
-    rank = scores.index(standing.score) + 1
-    tied = "drawn by lot among equals" if rank == 1 else "costs more"
-    why = {
-        "stride": "takes its turn by the ledger's pass values",
-        "least": "costs least" if rank == 1 and len(scores) > 1 else tied,
-    }[strategy.mode]
+    rank = sorted(set(scores)).index(standing.score) + 1
+    if strategy.mode == "stride":
+        why = "takes its turn by the ledger's pass values"
+    elif rank > 1:
+        why = "costs more"
+    elif scores.count(standing.score) > 1:
+        why = "drawn by lot among equals"
+    else:
+        why = "costs least" if len(scores) > 1 else "no other node is free"
     facts = asdict(standing) | {"rank": rank, "why": why}
     return Standing(**facts)

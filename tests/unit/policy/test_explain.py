@@ -63,6 +63,22 @@ def test_the_learned_speed_of_the_task_counts_for_dynamic_only():
     assert [(s.rank, s.why) for s in plain] == [(1, "drawn by lot among equals")] * 2
 
 
+def test_the_only_free_node_says_so():
+    found = explain([row("a", 2, 0), row("b", 2, 2)], Needs(), get("dynamic"))
+
+    assert (found[0].node, found[0].rank, found[0].why) == ("a", 1, "no other node is free")
+
+
+def test_equals_at_the_top_are_drawn_by_lot_and_the_rest_costs_more():
+    found = explain([row("a", 2, 0), row("b", 2, 0), row("c", 2, 1)], Needs(), get("dynamic"))
+
+    assert [(s.node, s.rank, s.why) for s in found] == [
+        ("a", 1, "drawn by lot among equals"),
+        ("b", 1, "drawn by lot among equals"),
+        ("c", 2, "costs more"),
+    ]
+
+
 def test_a_backlog_takes_every_free_slot():
     found = explain([row("a", 2, 0)], Needs(), get("dynamic"), backlog=7)
 
