@@ -8,8 +8,11 @@ from celery import shared_task
 
 from jetq import video
 
+#: So much of a result goes into a node's log (characters): a chunk has a line per frame.
+_LOGGED = 80
 
-@shared_task(name="video.analyze", jetq={"labels": ["video"]})
+
+@shared_task(name="video.analyze", jetq={"labels": ["video"]}, resultrepr_maxsize=_LOGGED)
 def analyze(
     place: dict[str, Any], chunk: dict[str, Any], analyzer: str = "motion", options: dict[str, Any] | None = None
 ) -> dict[str, Any]:
