@@ -90,7 +90,7 @@ def _nearest(word: str) -> str:
 )
 @click.version_option(__version__, "-V", "--version", prog_name="jetq", message="%(prog)s %(version)s")
 def root() -> None:
-    """Several boards as one machine for video streams, tasks and training jobs."""
+    """Several small boards as one machine for video files and Celery tasks."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

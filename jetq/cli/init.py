@@ -42,7 +42,7 @@ _README = """# A folder for jetq
     jetq node list
     jetq down
 
-    python -m pytest
+The test needs no cluster, only pytest where jetq is installed: `pip install pytest && python -m pytest`.
 
 From Python: `from jetq import JetQ; print(JetQ().submit("yard.count", 70, camera=3).result())`.
 Or with Celery alone: `celery_app.send_task("yard.count", [70])` after `jetq.install(celery_app)`.

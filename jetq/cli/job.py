@@ -41,12 +41,14 @@ def list_jobs(
     where: Where,
 ) -> None:
     """List the newest jobs, newest first, finished ones included."""
-    rows = [row for row in where.ledger().jobs(limit) if state in (None, row.state) and name in (None, row.name)]
+    newest = where.ledger().jobs(limit)
+    rows = [row for row in newest if state in (None, row.state) and name in (None, row.name)]
     if as_json:
         print_json([row.as_json() for row in rows])
         return
     columns = ("id", "task", "state", "node", "submitted", "took", "result or reason")
-    print_table(columns, (_cells(row) for row in rows), empty="no jobs; send one with `jetq submit NAME`")
+    none = f"none of the newest {len(newest)} jobs" if newest else "no jobs; send one with `jetq submit NAME`"
+    print_table(columns, (_cells(row) for row in rows), empty=none)
 
 
 @command.command("show", epilog="Example: jetq job show ID --json")
@@ -118,8 +120,9 @@ def cancel(
         row = ledger.cancel(job_id, reason)
         if as_json:
             print_json(row.as_json())
-        else:
-            print(f"{row.id} {row.state}" if row.ended else f"{row.id} {row.state}, its node is asked to kill it")
+            continue
+        late = ", it had ended before" if row.state != JobState.CANCELLED.value else ""
+        print(f"{row.id} {row.state}{late if row.ended else ', its node is asked to kill it'}")
 
 
 def finish(job: Job, timeout: float | None, *, as_json: bool) -> int:

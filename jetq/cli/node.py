@@ -63,9 +63,21 @@ def show(*, name: str, as_json: bool, where: Where) -> None:
             ("last beat", row.beat_age_s is not None and f"{duration(row.beat_age_s)} ago"),
             ("version", row.version),
             ("identity", row.identity),
-            *((key.replace("_", " "), value) for key, value in sorted(row.metrics.items())),
+            *(_reading(key, value) for key, value in sorted(row.metrics.items())),
         ]
     )
+
+
+def _reading(key: str, value: float | None) -> tuple[str, str | float | None]:
+    """Return one value of a beat as a person reads it: bytes as GiB, fractions as percent, the RTT in ms."""
+    what, _, unit = key.replace("_", " ").rpartition(" ")
+    if value is None:
+        return key.replace("_", " "), None
+    if unit == "bytes":
+        return what, gibibytes(value)
+    if unit == "busy":
+        return what, percent(value)
+    return (what, f"{value * 1000:.1f}ms") if unit == "s" else (key.replace("_", " "), value)
 
 
 def _cells(row: NodeRow) -> Sequence[object]:

@@ -70,6 +70,11 @@ def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return add(function)
 
 
+def words(*known: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return what completes a flag's value in the shell."""
+    return lambda _ctx, _flag, begun: [word for word in known if word.startswith(begun)]
+
+
 def byte_count(text: str) -> int:
     """Return the bytes that ``text`` names: plain, or with kB, MB, GB, KiB, MiB, GiB.
 

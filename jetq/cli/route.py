@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from jetq.cli.format import print_json, print_table, say
-from jetq.cli.options import Where, broker_options, byte_count, json_option
+from jetq.cli.options import Where, broker_options, byte_count, json_option, words
 from jetq.model.needs import Needs
 from jetq.policy import strategies
 from jetq.policy.explain import Standing, explain
@@ -26,7 +26,12 @@ Examples:
 @click.option("--gpu", is_flag=True, help="The job holds a GPU.")
 @click.option("--mem", "mem_bytes", type=byte_count, default="0", metavar="SIZE", help="Memory it needs, e.g. 2GiB.")
 @click.option("--slots", type=float, default=1.0, metavar="S", help="Slots it takes.  [default: 1]")
-@click.option("--strategy", metavar="NAME", help="How to choose the node.  [JETQ_STRATEGY]")
+@click.option(
+    "--strategy",
+    metavar="NAME",
+    shell_complete=words(*strategies.BUILT_IN),
+    help="How to choose the node.  [JETQ_STRATEGY]",
+)
 @json_option
 @broker_options
 def command(

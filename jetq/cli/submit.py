@@ -10,9 +10,11 @@ import click
 
 from jetq.cli.format import print_json, say
 from jetq.cli.job import finish
-from jetq.cli.options import Where, broker_options, byte_count, json_option
+from jetq.cli.options import Where, broker_options, byte_count, json_option, words
 from jetq.client import JetQ, Options
 from jetq.errors import UsageError
+from jetq.model.needs import PRIORITIES
+from jetq.policy.strategies import BUILT_IN
 
 _KEY = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
@@ -27,11 +29,13 @@ Examples:
 @click.argument("name")
 @click.argument("args", nargs=-1, metavar="[ARG | K=V]...")
 @click.option("--label", "labels", multiple=True, metavar="L", help="The node must carry it; may be repeated.")
-@click.option("--priority", metavar="P", help="urgent, normal or low.")
+@click.option("--priority", metavar="P", shell_complete=words(*PRIORITIES), help="urgent, normal or low.")
 @click.option("--gpu", is_flag=True, help="Hold the node's GPU for this job alone.")
 @click.option("--mem", "mem_bytes", type=byte_count, default="0", metavar="SIZE", help="Memory it needs, e.g. 2GiB.")
 @click.option("--slots", type=float, default=1.0, metavar="S", help="Slots it takes.  [default: 1]")
-@click.option("--strategy", metavar="NAME", help="How to choose the node.  [JETQ_STRATEGY]")
+@click.option(
+    "--strategy", metavar="NAME", shell_complete=words(*BUILT_IN), help="How to choose the node.  [JETQ_STRATEGY]"
+)
 @click.option("--countdown", "countdown_s", type=float, metavar="S", help="Start no sooner than S seconds from now.")
 @click.option("--expires", "expires_s", type=float, metavar="S", help="Do not start later than S seconds from now.")
 @click.option("--id", "job_id", metavar="ID", help="The job's id: sending the same id again sends nothing twice.")

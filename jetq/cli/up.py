@@ -32,9 +32,15 @@ Examples:
 )
 @click.option("-d", "--detach", is_flag=True, help="Return once all nodes are up, and leave them running.")
 @click.option(
-    "--nodes", type=click.IntRange(1, MOST_NODES), default=1, envvar="JETQ_NODES", help="How many.  [JETQ_NODES]"
+    "--nodes",
+    type=click.IntRange(1, MOST_NODES),
+    default=1,
+    envvar="JETQ_NODES",
+    help="How many; default: 1.  [JETQ_NODES]",
 )
-@click.option("--slots", metavar="S[,S...]", help="Slots of every node, or of each.  [JETQ_SLOTS]")
+@click.option(
+    "--slots", metavar="S[,S...]", help="Slots of every node, or of each; default: by cores and RAM.  [JETQ_SLOTS]"
+)
 @click.option("--dir", "dir_", metavar="DIR", type=Path, help="Folder of the broker, logs and state.  [JETQ_DIR]")
 @click.option("--listen", metavar="ADDR[:PORT]", envvar="JETQ_LISTEN", help="Let other boards join.  [JETQ_LISTEN]")
 @click.option("--app-dir", metavar="DIR", type=Path, help="Folder whose tasks/ the nodes load.  [JETQ_APP_DIR]")

@@ -12,10 +12,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from jetq import video
 from jetq.cli.format import duration, print_json, print_table, say
-from jetq.cli.options import Where, broker_options, json_option
+from jetq.cli.options import Where, broker_options, json_option, words
 from jetq.cli.submit import read_value
 from jetq.client import JetQ, Options
 from jetq.errors import UsageError
+from jetq.model.needs import PRIORITIES
+from jetq.policy.strategies import BUILT_IN
 
 
 @click.command(
@@ -27,15 +29,23 @@ Examples:
   jetq video yard.mp4 --analyzer yard_lib.counter:Counter"""
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=Path)
-@click.option("--analyzer", default="motion", metavar="A", help="motion, snapshot or module:Class.  [default: motion]")
+@click.option(
+    "--analyzer",
+    default="motion",
+    metavar="A",
+    shell_complete=words("motion", "snapshot"),
+    help="motion, snapshot or module:Class.  [default: motion]",
+)
 @click.option("--set", "settings", multiple=True, metavar="K=V", help="Setting of the analyzer; may be repeated.")
 @click.option("--out", default="out", type=Path, metavar="DIR", help="Folder of the outputs.  [default: out]")
 @click.option("--chunk-s", type=float, metavar="S", help="Length of a chunk.  [default: by the number of slots]")
 @click.option("--repeat", type=int, default=1, metavar="N", help="Analyse each file N times, as a load.  [default: 1]")
 @click.option("--annotate", is_flag=True, help="Write films with the boxes drawn in, too.")
 @click.option("--label", "labels", multiple=True, metavar="L", help="The nodes must carry it; may be repeated.")
-@click.option("--priority", metavar="P", help="urgent, normal or low.")
-@click.option("--strategy", metavar="NAME", help="How to choose the nodes.  [JETQ_STRATEGY]")
+@click.option("--priority", metavar="P", shell_complete=words(*PRIORITIES), help="urgent, normal or low.")
+@click.option(
+    "--strategy", metavar="NAME", shell_complete=words(*BUILT_IN), help="How to choose the nodes.  [JETQ_STRATEGY]"
+)
 @click.option("--serve-on", metavar="ADDR", help="Own address that nodes read from.  [default: towards the broker]")
 @click.option("--wait-for-node", is_flag=True, help="Accept needs that no node can serve yet.")
 @json_option

@@ -145,5 +145,13 @@ def test_the_shell_completes_verbs_and_flags():
     assert flags.stdout.split() == ["plain,--listen"]
 
 
+def test_the_shell_completes_values_that_are_known():
+    values = run(_JETQ_COMPLETE="bash_complete", COMP_WORDS="jetq submit --priority ", COMP_CWORD="3")
+    names = run(_JETQ_COMPLETE="bash_complete", COMP_WORDS="jetq route --strategy d", COMP_CWORD="3")
+
+    assert values.stdout.split() == ["plain,urgent", "plain,normal", "plain,low"]
+    assert names.stdout.split() == ["plain,dynamic"]
+
+
 def test_the_version_is_printed(jetq):
     assert jetq("--version") == (0, f"jetq {cli.__version__}\n", "")

@@ -211,6 +211,21 @@ def test_an_empty_list_is_an_empty_array_or_a_hint(yard, jetq):
     assert jetq("job", "list") == (0, "", "no jobs; send one with `jetq submit NAME`\n")
 
 
+def test_a_filter_that_nothing_passes_is_told_from_no_jobs(yard, jetq):
+    yard.node("a")
+    jetq("submit", "yard.count", "1")
+
+    assert jetq("job", "list", "--state", "FAILED") == (0, "", "none of the newest 1 jobs\n")
+
+
+def test_cancelling_what_has_ended_says_so(yard, jetq):
+    yard.node("a")
+    jetq("submit", "yard.count", "1", "--id", "mine")
+    yard.end("mine", result=1)
+
+    assert jetq("job", "cancel", "mine")[1] == "mine SUCCEEDED, it had ended before\n"
+
+
 def test_show_prints_the_attempts_and_why(yard, jetq):
     yard.node("a")
     jetq("submit", "yard.count", "1", "--id", "mine")
@@ -244,7 +259,8 @@ def test_one_node_is_shown_and_an_unknown_one_refused(yard, jetq):
     yard.node("a")
 
     assert json.loads(jetq("node", "show", "a", "--json")[1])["name"] == "a"
-    assert "0 of 2 in use" in jetq("node", "show", "a")[1]
+    shown = jetq("node", "show", "a")[1]
+    assert all(word in shown for word in ("0 of 2 in use", "1.0G", "8.0G", "50%"))
     code, _, err = jetq("node", "show", "b")
     assert code == 2
     assert "no node is called 'b' (known: a)" in err
