@@ -94,7 +94,7 @@ def root() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit code: 0 done, 1 jetq said no, 2 asked wrongly, 69 no broker, 130 Ctrl-C."""
+    """Run one verb and return the exit code: 0 done, 1 jetq said no, 2 asked wrongly, 69 broker down, 130 Ctrl-C."""
     try:
         code = root.main(list(argv) if argv is not None else None, prog_name="jetq", standalone_mode=False)
         sys.stdout.flush()
