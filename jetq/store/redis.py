@@ -187,7 +187,7 @@ class RedisStore:
             job_id = _text(raw)
             fields = ("kind", "state", "token", "claimer", "cancel_asked")
             got = [_text(x) for x in self._read("HMGET", f"{self.prefix}job:{job_id}", *fields)]
-            held.append(Held(job_id, got[0], got[1], got[2], got[3], bool(got[4])))
+            held.append(Held(job_id, got[0] or rows.USUAL_KIND, got[1], got[2], got[3], bool(got[4])))
         return held
 
     def again(self, node: str, epoch: str, why: str = "its node is stopping") -> int:

@@ -11,13 +11,15 @@ from jetq.model.job import JobRow
 
 #: A node that is late by this many beats is shown as stale (s).
 STALE_S = 3.0
+#: A job's record leaves out what most jobs have; this is its kind.
+USUAL_KIND = "task"
 
 
 def job_row(job_id: str, h: Mapping[str, str]) -> JobRow:
     """Return the row of one record."""
     return JobRow(
         id=job_id,
-        kind=h.get("kind", "task"),
+        kind=h.get("kind", USUAL_KIND),
         name=h.get("name", ""),
         state=h["state"],
         nodes=[h["node"]] if h.get("node") else [],

@@ -272,3 +272,31 @@ def test_a_restored_message_is_put_back_where_its_job_is(cluster: Cluster) -> No
     assert cluster.length("node.a") == 1
     cluster.claim(p, "a")
     assert not cluster.store.put_back(p.job_id, p.pub)
+
+
+@pytest.mark.parametrize("order", [{}, {"kind": "stream"}], ids=["usual", "another kind"])
+def test_what_a_node_holds_is_told_with_its_kind(cluster, order) -> None:
+    cluster.node("a")
+    _, job = cluster.put(**order)
+    cluster.claim(job, "a")
+
+    held = cluster.store.held("a")
+
+    assert [(h.job_id, h.kind, h.state) for h in held] == [(job.job_id, order.get("kind", "task"), "RUNNING")]
+
+
+@pytest.mark.parametrize("delay_s", [None, 3600.0], ids=["at once", "later"])
+def test_a_retry_of_a_cancelled_body_never_runs(cluster, delay_s) -> None:
+    cluster.node("a")
+    _, job = cluster.put()
+    cluster.claim(job, "a")
+    cluster.store.cancel(job.job_id, "enough")
+
+    cluster.put(job.job_id, generation=1, delay_s=delay_s)
+    cluster.store.due()
+
+    row = cluster.store.job(job.job_id)
+    assert (row.state, row.reason) == ("CANCELLED", "enough")
+    assert cluster.used("a") == 0
+    assert cluster.length("node.a") == 1, "only the message that was claimed"
+    assert cluster.beat("a", seq=2).cancel == ()

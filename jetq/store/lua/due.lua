@@ -12,9 +12,10 @@ for i, id in ipairs(call('ZRANGEBYSCORE', P .. 'due', '-inf', t, 'LIMIT', 0, A[1
 end
 for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'expiry', '-inf', t, 'LIMIT', 0, A[1])) do
   call('ZREM', P .. 'expiry', id)
-  local j = call('HMGET', P .. 'job:' .. id, 'state', 'node')
+  local j = call('HMGET', P .. 'job:' .. id, 'state', 'node', 'cancel_asked', 'reason')
   if j[1] == 'WAITING' or j[1] == 'QUEUED' or j[1] == 'ASSIGNED' then
-    close(id, j[2], 'CANCELLED', 'reason', 'expired before a node was free', true, A[4], salt)
+    local why = j[3] and j[4] or 'expired before a node was free'
+    close(id, j[2], 'CANCELLED', 'reason', why, true, A[4], salt)
   end
 end
 for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'jobs', '-inf', t - A[4], 'LIMIT', 0, A[1])) do

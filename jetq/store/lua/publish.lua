@@ -58,7 +58,7 @@ for i = 14, #A, 7 do
   local id, pub, digest, generation, msg, delay, expires = unpack(A, i, i + 6)
   local key = P .. 'job:' .. id
   local salt = (A[2] * (i + 7)) % 1
-  local old = call('HMGET', key, 'state', 'digest', 'gen', 'node', 'attempts', 'name', 'replaced', 'expires', 'at')
+  local old = call('HMGET', key, 'state', 'digest', 'gen', 'node', 'attempts', 'name', 'replaced', 'expires', 'at', 'cancel_asked')
   local answer = old[1] and again(old, digest, tonumber(generation))
   if answer then
     out[#out + 1] = answer
@@ -78,7 +78,12 @@ for i = 14, #A, 7 do
       call('HSET', key, 'expires', string.format('%.3f', late))
       call('ZADD', P .. 'expiry', late, id)
     end
-    if delay ~= '' then
+    if old[10] then -- cancelled while the body that publishes it again still ran: it is late at once (due.lua)
+      call('SREM', P .. 'cancel:' .. old[4], id)
+      call('HSET', key, 'state', 'WAITING', 'node', '', 'token', token, unpack(record))
+      call('ZADD', P .. 'expiry', t, id)
+      out[#out + 1] = answer_of('placed', 'WAITING')
+    elseif delay ~= '' then
       call('HSET', key, 'state', 'WAITING', 'node', '', 'token', token, unpack(record))
       call('ZADD', P .. 'due', t + delay, id)
       out[#out + 1] = answer_of('placed', 'WAITING')
