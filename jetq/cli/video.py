@@ -131,8 +131,9 @@ def print_report(report: video.Report) -> None:
         f"{report.frames} frames in {report.chunks} chunks took {duration(report.wall_s)} "
         f"({report.fps:g} frames/s; {duration(report.busy_s)} of work, {report.sent_bytes / 1e6:.1f} MB sent)"
     )
-    lines = report.files[0].outputs[0] if len(report.files) == 1 else str(Path(report.files[0].outputs[0]).parent)
-    for what, path in (("results", lines), ("summary", report.summary), ("contact sheet", report.sheet)):
+    outputs = report.files[0].outputs
+    written = outputs if len(report.files) == 1 else [str(Path(outputs[0]).parent)]  # lines, then film and pictures
+    for what, path in (("results", " ".join(written)), ("summary", report.summary), ("contact sheet", report.sheet)):
         if path:
             print(f"{what + ':':15}{path}")
     for file in first.values():

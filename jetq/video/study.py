@@ -84,7 +84,19 @@ def prepare(given: Sequence[Path], study: Study, out: Path) -> Prepared:
         raise UsageError(f"{out}: this folder cannot be made ({exc.strerror}); choose another with --out") from exc
     if not os.access(out, os.W_OK | os.X_OK):
         raise UsageError(f"{out}: this folder cannot be written; choose another with --out")
-    return Prepared(study, appetite, _named(clips * study.repeat), out)
+    runs = _named(clips * study.repeat)
+    if study.annotate:
+        _spare_films(runs, out)
+    return Prepared(study, appetite, runs, out)
+
+
+def _spare_films(runs: Sequence[Run], out: Path) -> None:
+    """Refuse an annotated film that would replace one of the given ones."""
+    given = {run.clip.path.resolve() for run in runs}
+    for run in runs:
+        film = out / f"{run.name}.mp4"
+        if film.resolve() in given:
+            raise UsageError(f"{film}: the annotated film would replace this one; choose another folder with --out")
 
 
 def _named(clips: Sequence[Clip]) -> tuple[Run, ...]:

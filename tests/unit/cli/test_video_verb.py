@@ -21,6 +21,16 @@ def test_a_setting_that_makes_no_sense_is_refused(word: str):
         analyzer_settings((word,))
 
 
+def test_an_annotated_film_never_replaces_a_given_one(clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    mine = tmp_path / "yard.mp4"
+    mine.write_bytes((clips / "bikes.mp4").read_bytes())
+
+    code = main(["video", str(mine), "--annotate", "--out", str(tmp_path)])
+
+    assert code == 2
+    assert "would replace this one; choose another folder with --out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
