@@ -25,7 +25,7 @@ Examples:
 @click.option("--label", "labels", multiple=True, metavar="L", help="The node must carry it; may be repeated.")
 @click.option("--gpu", is_flag=True, help="The job holds a GPU.")
 @click.option("--mem", "mem_bytes", type=byte_count, default="0", metavar="SIZE", help="Memory it needs, e.g. 2GiB.")
-@click.option("--slots", type=float, default=1.0, metavar="S", help="Slots it takes.  [default: 1]")
+@click.option("--slots", type=float, metavar="S", help="Slots it takes; default: what the task asks for, else 1.")
 @click.option(
     "--strategy",
     metavar="NAME",
@@ -41,24 +41,41 @@ def command(
     labels: Sequence[str],
     gpu: bool,
     mem_bytes: int,
-    slots: float,
+    slots: float | None,
     strategy: str | None,
     as_json: bool,
     where: Where,
 ) -> None:
-    """Show where the task NAME would go if it were sent now. Nothing is sent."""
+    """Show where the task NAME would go if it were sent now. Nothing is sent.
+
+    What the task itself asks for (its labels, slots, GPU, memory, strategy) counts, as far as no flag says otherwise.
+    """
     settings = where.settings(strategy=strategy)
-    needs = Needs(tuple(labels), slots, int(gpu), mem_bytes)
     ledger = where.ledger_of(settings)
+    flags = {
+        "labels": labels or None,
+        "slots": slots,
+        "gpu": int(gpu) or None,
+        "mem_bytes": mem_bytes or None,
+        "strategy": strategy,
+    }
+    options = {**ledger.declared(name), **{key: value for key, value in flags.items() if value is not None}}
+    needs = Needs(
+        tuple(options.get("labels") or ()),
+        float(options.get("slots", 1)),
+        int(options.get("gpu") or 0),
+        int(options.get("mem_bytes") or 0),
+    )
+    chosen = strategies.get(options.get("strategy") or settings.strategy)
     waiting = ledger.queues().get(keys.shared_queue(needs.cohort), 0)
-    standings = explain(ledger.nodes(), needs, strategies.get(settings.strategy), name=name, backlog=waiting)
+    standings = explain(ledger.nodes(), needs, chosen, name=name, backlog=waiting)
     if as_json:
         print_json([standing.as_json() for standing in standings])
         return
     if explained:
         columns = ("node", "rank", "score", "used", "prior", "speed", "trim", "net", "board", "why")
         print_table(columns, (_cells(s) for s in standings), empty="no nodes; start one with `jetq worker`")
-        say(f"strategy {settings.strategy}; {waiting} jobs wait in the shared queue {needs.cohort!r}")
+        say(f"strategy {chosen.name}; {waiting} jobs wait in the shared queue {needs.cohort!r}")
     else:
         print(verdict(standings))
 

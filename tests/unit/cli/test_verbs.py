@@ -287,6 +287,19 @@ def test_route_explains_every_node_with_its_numbers(yard, jetq):
     assert [(row["node"], row["rank"], row["eligible"]) for row in rows] == [("big", 1, True), ("small", None, False)]
 
 
+def test_route_counts_what_the_task_asks_for_until_a_flag_says_otherwise(yard, jetq):
+    yard.node("a", 4)
+    yard.node("b", 1, "zone=yard")
+    yard.store.declare({"yard.count": {"labels": ["zone=yard"], "strategy": "least_connections"}})
+
+    code, out, err = jetq("route", "yard.count", "--explain")
+
+    assert code == 0
+    assert "does not carry zone=yard" in out
+    assert "strategy least_connections; 0 jobs wait in the shared queue 'zone=yard'" in err
+    assert jetq("route", "yard.count", "--label", "node=a")[1] == "a\n"
+
+
 def test_route_says_when_all_are_full_or_none_can(yard, jetq):
     yard.node("a", 1)
     jetq("submit", "yard.count", "1")
