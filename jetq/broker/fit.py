@@ -52,7 +52,7 @@ def check(url: str) -> ServerFacts:
     except MasterNotFoundError as exc:
         raise BrokerDown(f"no sentinel of {where} answers and knows a living master of that name") from exc
     except redis.exceptions.BusyLoadingError as exc:
-        raise BrokerDown(f"the broker {where} is still loading its data; try again in a moment") from exc
+        raise _loading(where) from exc
     except redis.exceptions.TimeoutError as exc:
         raise _silent(url, scheme) from exc
     except redis.exceptions.ConnectionError as exc:
@@ -63,7 +63,10 @@ def check(url: str) -> ServerFacts:
         raise BrokerUnfit(f"what answers at {where} is no Redis or Valkey server; check host and port") from exc
     except (ValueError, OSError) as exc:
         raise BrokerUnfit(f"{where} is no usable broker URL: {exc}") from exc
-    return _judge(where, answer)
+    facts = _judge(where, answer)
+    if int(answer.get("loading", 0)):  # most servers answer INFO meanwhile, and refuse all else
+        raise _loading(where)
+    return facts
 
 
 def open_client(address: Address) -> redis.Redis:
@@ -100,6 +103,10 @@ def _refused(where: str, exc: Exception) -> BrokerUnfit:
     if isinstance(exc, redis.exceptions.AuthenticationError) or re.search("NOAUTH|WRONGPASS|password", text):
         return BrokerUnfit(f"the broker {where} refuses the password; write it as redis://:PASSWORD@HOST:PORT")
     return BrokerUnfit(f"the broker {where} refuses: {text}")
+
+
+def _loading(where: str) -> BrokerDown:
+    return BrokerDown(f"the broker {where} is still loading its data; try again in a moment")
 
 
 def _unreachable(where: str, scheme: str, exc: Exception) -> BrokerDown | BrokerUnfit:

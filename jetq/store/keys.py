@@ -26,6 +26,7 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     runs:<task>:<board>              LIST    last 20                    run times (s), newest first
     fresh                            SET                                task names with new run times
     speed:<task>                     HASH                               board -> learned speed (prior = 1)
+    learned                          SET                                task names with a learned speed
     declared                         HASH                               task name -> its jetq options; "*": version
     tasks:<node>                     SET                                task names the node has loaded
 """

@@ -215,6 +215,7 @@ class RedisStore:
 
     def set_speeds(self, name: str, speeds: Mapping[str, float]) -> None:
         """Keep the learned speed of a task name on each board (prior = 1)."""
+        self._read("SADD", f"{self.prefix}learned", name)
         for board, speed in speeds.items():
             self._read("HSET", f"{self.prefix}speed:{name}", board, f"{speed:.6g}")
 
@@ -246,11 +247,8 @@ class RedisStore:
 
     def speeds(self) -> dict[str, dict[str, float]]:
         """Return the learned speeds: task name -> board -> factor."""
-        out = {}
-        start = len(f"{self.prefix}speed:")
-        for key in self.client.scan_iter(match=f"{_escape(self.prefix)}speed:*", count=500):
-            out[_text(key)[start:]] = {b: float(v) for b, v in self._hash(_text(key)[len(self.prefix) :]).items()}
-        return out
+        names = sorted(_text(x) for x in self._read("SMEMBERS", f"{self.prefix}learned"))
+        return {name: {b: float(v) for b, v in self._hash(f"speed:{name}").items()} for name in names}
 
     def task_names(self) -> set[str]:
         """Return the task names that some known node has loaded."""
@@ -297,7 +295,7 @@ class RedisStore:
 
     def extra(self) -> dict[str, Any]:
         """Return driver facts for diagnosis."""
-        info = self.client.info("server")
+        info = self._read("INFO", "server")
         return {k: info.get(k) for k in ("redis_version", "valkey_version", "run_id", "uptime_in_seconds")}
 
     def _hash(self, key: str) -> dict[str, str]:
@@ -312,7 +310,3 @@ def _seed() -> tuple[str, float]:
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else "" if value is None else str(value)
-
-
-def _escape(prefix: str) -> str:
-    return prefix.replace("{", "[{]").replace("}", "[}]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jetq import ids
+from jetq.errors import BrokerDown
 from jetq.model.beat import Beat, Metrics, NodeFacts
 from jetq.model.needs import Needs
 from jetq.policy import strategies
@@ -300,3 +301,20 @@ def test_a_retry_of_a_cancelled_body_never_runs(cluster, delay_s) -> None:
     assert cluster.used("a") == 0
     assert cluster.length("node.a") == 1, "only the message that was claimed"
     assert cluster.beat("a", seq=2).cancel == ()
+
+
+@pytest.mark.parametrize("question", ["jobs", "nodes", "speeds", "task_names", "queues", "extra", "fresh_runs", "due"])
+def test_a_question_to_a_broker_that_is_away_is_one_clear_error(start_broker, question) -> None:
+    broker = start_broker()
+    store = RedisStore(connect(broker.url), "t")
+    getattr(store, question)()
+    broker.kill()
+
+    with pytest.raises(BrokerDown, match="is it running"):
+        getattr(store, question)()
+
+
+def test_what_is_learned_is_found_without_looking_at_every_key(cluster) -> None:
+    cluster.store.set_speeds("a.task", {"pc": 2.0, "nano": 0.5})
+
+    assert cluster.store.speeds() == {"a.task": {"pc": 2.0, "nano": 0.5}}

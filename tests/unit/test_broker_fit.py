@@ -61,6 +61,13 @@ def test_a_fit_server_says_what_it_is(redis_url):
     assert len(facts.run_id) == 40
 
 
+def test_a_server_that_loads_its_data_is_not_there_yet(answering):
+    port = answering(saying(redis_version="7.2.4", redis_mode="standalone", run_id="x", loading=1))
+
+    with pytest.raises(BrokerDown, match="still loading its data; try again"):
+        check(f"redis://127.0.0.1:{port}")
+
+
 def test_a_unix_socket_is_a_broker(start_broker, tmp_path):
     path = tmp_path / "s"
     start_broker("--unixsocket", str(path))
