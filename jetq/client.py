@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -108,7 +109,12 @@ class Job:
         Raises:
             WaitTimeout: it has not ended by then; it goes on.
             BrokerDown: the broker has been away for 30 s.
+            UsageError: the timeout is no number.
         """
+        if timeout is not None and math.isnan(timeout):
+            raise UsageError(
+                "timeout must be a number of seconds, not nan; leave it out to wait for as long as it takes"
+            )
         started_s = seen_s = time.monotonic()
         look_s, state = FIRST_LOOK_S, "unknown"
         while True:

@@ -169,6 +169,6 @@ class _Template:
 
 def _as_json(name: str, call: Call) -> tuple[str, str]:
     try:
-        return dumps(list(call[0])), dumps(dict(call[1]))
+        return dumps(list(call[0]), allow_nan=False), dumps(dict(call[1]), allow_nan=False)
     except (TypeError, ValueError) as exc:
         raise UsageError(f"the arguments of {name} are not JSON: {exc}") from exc

@@ -104,6 +104,8 @@ def test_a_call_of_many_may_be_keywords(cluster):
         ({"expires": -1}, "expires must be a number of seconds"),
         ({"job_id": "a b"}, "is no job id"),
         ({"what": object()}, "JSON"),
+        ({"what": float("nan")}, "JSON"),
+        ({"what": [float("inf")]}, "JSON"),
     ],
 )
 def test_a_bad_option_or_argument_is_refused_before_anything_is_sent(cluster, kwargs, complaint):
@@ -175,6 +177,11 @@ def test_a_cancelled_job_raises_why(cluster):
 
     with pytest.raises(JobCancelled, match="wrong camera"):
         job.result()
+
+
+def test_a_wait_for_no_time_at_all_is_refused(cluster):
+    with pytest.raises(UsageError, match="timeout must be a number of seconds"):
+        cluster.submit("yard.count", 1).wait(float("nan"))
 
 
 def test_a_wait_ends_in_time(cluster):

@@ -73,6 +73,7 @@ def test_submitting_other_work_under_the_same_id_is_refused(yard, jetq):
         (["yard.count", "{bad"], "broken JSON"),
         (["yard.count", '"open'], "broken JSON"),
         (["yard.count", "k=[1"], "broken JSON"),
+        (["yard.count", "1e999"], "not JSON"),
         (["yard.count", "k=1", "k=2"], "k= is given twice"),
         (["yard.count", "1", "--label", "zone=yard"], "a does not carry zone=yard"),
         (["yard.count", "1", "--label", "not good"], "'not good' is no label"),
