@@ -56,7 +56,7 @@ def run_lane(
         queues=[keys.PLAIN, *settings.also_queues] if lane == "plain" else [keys.own_queue(lane, node)],
         concurrency=MAX_THREADS if threads else pool_size,
         pool="threads" if threads else "prefork",
-        loglevel=settings.log_level.upper(),
+        loglevel="INFO" if settings.log_level == "debug" else "WARNING",  # the ledger keeps the story of each task
         task_events=False,  # Flower turns them on while it looks (enable_events): 2-3 round trips a task
         without_gossip=True,
         without_mingle=True,
