@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from jetq.store.redis import RedisStore, connect
+
 
 @pytest.fixture
 def note(tmp_path: Path) -> Path:
@@ -141,7 +143,8 @@ def test_a_second_run_of_a_node_takes_over_at_once(start_node, ledger, wait_unti
 def test_a_node_outlives_a_broker_that_is_away(start_broker, start_node, wait_until):
     server = start_broker(appendonly=True)
     node = start_node(up=False, url=server.url)
-    wait_until(lambda: "tasks@a ready" in node.log or node.popen.poll() is not None, within_s=60, what="the lane")
+    own = RedisStore(connect(server.url), "jetq")
+    wait_until(lambda: [row.state for row in own.nodes()] == ["up"], within_s=60, what="the lane")
 
     server.kill()
     wait_until(lambda: "broker.away" in node.log, within_s=20, what="the outage's line")
