@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from jetq.store.base import StoredResult
@@ -22,7 +22,6 @@ class Run:
     follows: bool  # a chain, callback, errback or chord hangs on it
     outcome: str  # how the body ended in an earlier life (JSON); "" if it has not run
     folds: bool  # results may be stored by the script that ends the job (same server as the ledger)
-    options: dict[str, Any] = field(default_factory=dict)
     entered: bool = False  # the body has been called by the tracer
     refused: bool = False  # the ledger gave the job to another assignment meanwhile
     value: Any = None
@@ -39,9 +38,3 @@ def enter(new: Run | None) -> Run | None:
     before = run()
     _local.run = new
     return before
-
-
-def token() -> str | None:
-    """Return the token of the running job, to fence effects outside jetq; None outside a job."""
-    now = run()
-    return now.token if now else None

@@ -140,10 +140,7 @@ class Tracer:
             log.info("claim.refused", job=job_id, why=claim.why)
             return f"{REFUSED} ({claim.why})"
         follows = any(request.get(k) for k in _FOLLOWERS)
-        options = request.get("jetq") or {}
-        return current.Run(
-            job_id, claim.token, claimer, claim.attempt, follows, claim.outcome, self._folds, options=options
-        )
+        return current.Run(job_id, claim.token, claimer, claim.attempt, follows, claim.outcome, self._folds)
 
     def _settle(self, run: current.Run, answer: Any) -> None:
         info = answer.info

@@ -213,11 +213,3 @@ class Delivery(Protocol):
     def settle(self, ended: Ended) -> None:
         """Store the final state in the result backend, call errbacks and chord once."""
         ...
-
-
-class Ledger(Publisher, Lane, NodeKeeper, Reader, Protocol):
-    """All roles together."""
-
-    def extra(self) -> dict[str, Any]:
-        """Return driver facts for diagnosis (server, version, run id)."""
-        ...

@@ -293,11 +293,6 @@ class RedisStore:
         lists = {q: [self.prefix + keys.with_priority(q, p) for p in PRIORITY_STEPS] for q in names}
         return {q: sum(int(self._read("LLEN", k)) for k in ks) for q, ks in lists.items()}
 
-    def extra(self) -> dict[str, Any]:
-        """Return driver facts for diagnosis."""
-        info = self._read("INFO", "server")
-        return {k: info.get(k) for k in ("redis_version", "valkey_version", "run_id", "uptime_in_seconds")}
-
     def _hash(self, key: str) -> dict[str, str]:
         got = self._read("HGETALL", self.prefix + key)
         pairs = got.items() if isinstance(got, Mapping) else zip(got[::2], got[1::2], strict=True)
