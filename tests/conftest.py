@@ -28,6 +28,8 @@ import pytest
 import redis
 
 ROOT = Path(__file__).resolve().parent.parent
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a background job of a shell: children would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 #: A server that does not answer within this time has not started (seconds).
 START_S = 10.0
 #: Dies with the test process, also when that is killed: PR_SET_PDEATHSIG = 1, SIGKILL = 9, then exec.
