@@ -1,14 +1,16 @@
-"""Load the Lua scripts and run them by hash."""
+"""Load the Lua scripts, each with the shared pieces it uses, and run them by hash."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-#: Prepended to every script: the pieces that more than one of them needs.
-_PRELUDE = "_ledger"
+#: The pieces that more than one script uses (``_base.lua``, ...), each after those it builds on. A call pays for every
+#: piece of its script, so a script names its own in its header: ``-- uses  base room``.
+PIECES = ("base", "room", "index", "place", "ending", "lose")
 NAMES = (
     "publish",
     "claim",
@@ -24,6 +26,7 @@ NAMES = (
     "beat",
     "leave",
 )
+_USES = re.compile(r"^-- uses +(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,18 @@ class Script:
 
 @cache
 def script(name: str) -> Script:
-    """Return a script by name, prelude included."""
-    folder = files("jetq.store") / "lua"
-    text = (folder / f"{_PRELUDE}.lua").read_text("utf-8") + (folder / f"{name}.lua").read_text("utf-8")
-    return Script(name, text, hashlib.sha1(text.encode()).hexdigest())
+    """Return a script by name, its pieces included."""
+    text = source(name)
+    whole = "".join(source(f"_{piece}") for piece in PIECES if piece in uses(text)) + text
+    return Script(name, whole, hashlib.sha1(whole.encode()).hexdigest())
+
+
+def source(name: str) -> str:
+    """Return the text of one Lua file."""
+    return (files("jetq.store") / "lua" / f"{name}.lua").read_text("utf-8")
+
+
+def uses(text: str) -> frozenset[str]:
+    """Return the pieces that a Lua file names in its header; all of them where it names none."""
+    named = _USES.search(text)
+    return frozenset(named[1].split() if named else PIECES)

@@ -1,5 +1,6 @@
 -- Keep what a node says of itself, unless its epoch is over or a newer beat of it is here.
 --
+-- uses  base room index
 -- ARGV  1 node  2 epoch  3 seq  4 state  5 rates (JSON)  6 net  7 weight  8 trim  9 metrics (JSON)  10 running (JSON)  11 salt
 -- gives {1, cohorts (JSON), used slots, slots of streams and gangs, ended, failed, ids to kill...}, or {0}
 local node, key = A[1], P .. 'node:' .. A[1]

@@ -1,5 +1,6 @@
 -- Cancel a job: at once where nothing runs; else take its token away and ask its lane to kill it.
 --
+-- uses  base room ending
 -- ARGV  1 id  2 reason  3 seed  4 salt 0..1  5 ttl (s)
 -- gives the state it is in now ('' unknown id); RUNNING means the lane has been asked; FINISHING: it came too late
 local key = P .. 'job:' .. A[1]

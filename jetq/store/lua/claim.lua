@@ -1,5 +1,6 @@
 -- Let a child run a job whose message it holds, or say why not.
 --
+-- uses  base room ending
 -- ARGV  1 id  2 pub  3 node  4 epoch  5 claimer  6 seed (16 hex)  7 salt 0..1  8 ttl (s)
 -- gives {verdict, token, attempts, outcome or why}; verdict: run, finish (body is done, outcome kept), full, refused
 local id, pub, node, claimer, key = A[1], A[2], A[3], A[5], P .. 'job:' .. A[1]

@@ -1,5 +1,6 @@
 -- End an unclaimed job that can never run where its message arrived.
 --
+-- uses  base room ending
 -- ARGV  1 id  2 pub  3 node  4 state  5 why  6 ttl (s)  7 salt 0..1
 -- gives 1 ended, 0 it is claimed, elsewhere, ended or published anew
 local j = call('HMGET', P .. 'job:' .. A[1], 'state', 'pub', 'node')

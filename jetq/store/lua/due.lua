@@ -1,5 +1,6 @@
 -- Publish what is due, expire what is late, and hand out what Celery was not told of. Any agent may run it, at any time.
 --
+-- uses  base room place ending
 -- ARGV  1 limit  2 seed  3 salt 0..1  4 ttl (s)
 -- gives a list of {id, state, reason or error, envelope}: each is handed out once in 10 s until somebody says it was told
 local t, salt = now(), tonumber(A[3])

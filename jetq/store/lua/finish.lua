@@ -1,5 +1,6 @@
 -- Record how a body ended, before callbacks, chain or chord hear of it.
 --
+-- uses  base
 -- ARGV  1 id  2 token  3 claimer  4 outcome (JSON)
 -- gives 1 recorded (or already so by the same claimer), 0 the job belongs to another assignment
 local key = P .. 'job:' .. A[1]

@@ -1,5 +1,6 @@
 -- Make an epoch the live one of its node; what the old epoch held is picked again.
 --
+-- uses  base room index place ending lose
 -- ARGV  1 node  2 identity  3 epoch  4 slots  5 gpu  6 mem (bytes)  7 board  8 labels (space separated)  9 version
 --       10 rates (JSON)  11 dead (s)  12 seed  13 salt 0..1  14 ttl (s)  then the names of the tasks it has loaded
 -- gives {1, cohorts (JSON)}, or {0} where another machine of this name is alive

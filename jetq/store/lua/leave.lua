@@ -1,5 +1,6 @@
 -- An epoch ends by plan: the node takes nothing more, and what it still held is picked again without a charge.
 --
+-- uses  base room place ending lose
 -- ARGV  1 node  2 epoch  3 seed  4 salt 0..1  5 ttl (s)
 -- gives 1, or 0 where another epoch is live
 local node, key, salt = A[1], P .. 'node:' .. A[1], tonumber(A[4])

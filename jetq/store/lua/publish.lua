@@ -1,5 +1,6 @@
 -- Place up to 200 jobs of one order: pick a node, take the lease, write the record, push the message.
 --
+-- uses  base room index place ending
 -- ARGV  1 seed (16 hex)  2 salt 0..1  3 name  4 kind  5 strategy  6 how  7 cohort  8 cohort (JSON)  9 priority
 --       10 lease "slots gpu mem kind"  11 max attempts  12 '1' = wait for a node that serves the cohort
 --       13 the version of `declared` that the producer has read ('-': it need not be today's)

@@ -1,5 +1,6 @@
 -- Return a popped message that was not started to the list its job belongs to now.
 --
+-- uses  base room place
 -- ARGV  1 id  2 pub
 -- gives 1 put back, 0 the job no longer waits for this message
 local j = call('HMGET', P .. 'job:' .. A[1], 'state', 'pub', 'node', 'cohort', 'prio', 'kind')

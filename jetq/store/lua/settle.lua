@@ -1,5 +1,6 @@
 -- End a claimed job and free its lease; or leave it WAITING, when its id was handed on (Task.replace).
 --
+-- uses  base room ending
 -- ARGV  1 id  2 token  3 claimer  4 state  5 result (JSON or '')  6 error  7 ttl (s)  8 salt 0..1
 --       then, where a result is to be stored for Celery: 9 its key  10 payload  11 ttl (s)
 -- gives 1 done, or done before under this token; 2 cancelled meanwhile; 0 the job belongs to another assignment

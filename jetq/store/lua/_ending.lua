@@ -1,0 +1,34 @@
+-- The ends of jobs, and their history.
+--
+-- uses  base room
+local function note(id, what, node, why)
+  local key = P .. 'job:' .. id
+  local h = cjson.decode(call('HGET', key, 'history') or '[]')
+  h[#h + 1] = { at = tonumber(stamp(now())), what = what, node = node, why = why }
+  while #h > 50 do table.remove(h, 1) end
+  call('HSET', key, 'history', cjson.encode(h), 'reason', why)
+end
+
+local function forget_places(id)
+  call('ZREM', P .. 'waiting', id)
+  call('ZREM', P .. 'due', id)
+  call('ZREM', P .. 'expiry', id)
+end
+
+-- End a job. untold: Celery still has to hear of it.
+local function close(id, node, state, field, text, untold, ttl, salt)
+  local key = P .. 'job:' .. id
+  release(id, node, salt)
+  forget_places(id)
+  if node and node ~= '' then call('SREM', P .. 'cancel:' .. node, id) end
+  call('HSET', key, 'state', state, field, text, 'finished_at', stamp(now()))
+  call('HDEL', key, 'outcome')
+  call('EXPIRE', key, ttl)
+  if untold then
+    call('ZADD', P .. 'tell', now(), id)
+    call('EXPIRE', P .. 'msg:' .. id, ttl)
+  else
+    call('DEL', P .. 'msg:' .. id)
+  end
+end
+

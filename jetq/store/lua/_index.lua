@@ -1,0 +1,46 @@
+-- Which cohorts a node serves, and which indexes it is in.
+--
+-- uses  base room
+local function serves(labels, n, c)
+  for _, label in ipairs(c.labels) do
+    if not labels[label] then return false end
+  end
+  return n[2] + 0 >= c.slots and n[3] + 0 >= c.gpu and n[4] + 0 >= c.mem
+end
+
+-- Work out which cohorts a node serves and which indexes it is in; returns its cohorts.
+local function index_node(node)
+  local key = P .. 'node:' .. node
+  local n = call('HMGET', key, 'labels', 'slots', 'gpu', 'mem', 'board', 'rates', 'views')
+  if n[7] then
+    for _, v in ipairs(cjson.decode(n[7])) do call('ZREM', P .. v[1], node) end
+  end
+  local labels, cohorts, views, rates = {}, {}, {}, cjson.decode(n[6])
+  for label in string.gmatch(n[1], '%S+') do labels[label] = true end
+  local all, known = call('HGETALL', P .. 'cohorts'), {}
+  for i = 1, #all, 2 do
+    local c = cjson.decode(all[i + 1])
+    if serves(labels, n, c) then
+      known[all[i]] = c
+      cohorts[#cohorts + 1] = all[i]
+    end
+  end
+  all = call('HGETALL', P .. 'views')
+  for i = 1, #all, 2 do
+    local strategy, cohort = string.match(all[i], '^(%S+) (%S+)$')
+    local c, rate = known[cohort], rates[strategy]
+    if c and rate then
+      views[#views + 1] = { 'free:' .. all[i] .. ':' .. n[5], all[i + 1], rate, c.slots, c.gpu, c.mem, strategy }
+    end
+  end
+  table.sort(cohorts)
+  call('HSET', key, 'views', #views > 0 and cjson.encode(views) or '[]', 'cohorts', #cohorts > 0 and cjson.encode(cohorts) or '[]')
+  return cohorts
+end
+
+local function reindex(node, salt)
+  local cohorts = index_node(node)
+  rescore(node, salt)
+  return cohorts
+end
+

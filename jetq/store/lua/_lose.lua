@@ -1,0 +1,30 @@
+-- Pick a job again whose run or node is gone.
+--
+-- uses  base room place ending
+-- What ran or was to run the job is gone: pick again, or end it after its last attempt. Returns the state.
+local function lose(id, why, charge, seed, salt, ttl)
+  local key = P .. 'job:' .. id
+  local j = call('HMGET', key, 'state', 'node', 'attempts', 'max', 'cancel_asked', 'started_at')
+  local state, node, attempts, max = j[1], j[2], tonumber(j[3] or 0), tonumber(j[4] or USUAL.max)
+  if j[5] then
+    close(id, node, 'CANCELLED', 'reason', call('HGET', key, 'reason') or why, true, ttl, salt)
+    return 'CANCELLED'
+  end
+  if charge and state ~= 'ASSIGNED' then
+    if j[6] and now() - j[6] > 600 then attempts = 0 end
+    attempts = attempts + 1
+    call('HSET', key, 'attempts', attempts)
+    note(id, 'lost', node, why)
+    if max > 0 and attempts >= max then
+      close(id, node, 'FAILED', 'error', 'gave up after ' .. attempts .. ' attempts: ' .. why, true, ttl, salt)
+      return 'FAILED'
+    end
+  else
+    note(id, 'moved', node, why)
+  end
+  release(id, node, salt)
+  call('SREM', P .. 'cancel:' .. node, id)
+  call('HDEL', key, 'claimer', 'epoch', 'started_at')
+  return (place(id, order_of(id), attempts .. '-' .. seed, call('GET', P .. 'msg:' .. id), 'RPUSH', salt))
+end
+

@@ -1,0 +1,68 @@
+-- Pick a node and give it a job.
+--
+-- uses  base room
+-- Does a shared queue that this node serves hold a job of the same or higher priority?
+local function backlog(node, prio)
+  if call('ZCARD', P .. 'waiting') == 0 then return false end
+  for _, c in ipairs(cjson.decode(call('HGET', P .. 'node:' .. node, 'cohorts') or '[]')) do
+    for _, step in ipairs({ 0, 3, 6 }) do
+      if step <= tonumber(prio) and call('LLEN', list_key('shared:' .. c, step)) > 0 then return true end
+    end
+  end
+  return false
+end
+
+-- The best node with a free slot, or nil. o: name, strategy, how, cohort, prio
+local function pick(o)
+  if not o.boards then  -- once for all jobs of an order
+    o.boards, o.speeds = call('SMEMBERS', P .. 'boards'), {}
+    if o.how == 'learned' and #o.boards > 1 then o.speeds = call('HMGET', P .. 'speed:' .. o.name, unpack(o.boards)) end
+  end
+  local boards, speeds = o.boards, o.speeds
+  local best, node
+  for i, board in ipairs(boards) do
+    local t = call('ZRANGE', P .. 'free:' .. o.strategy .. ' ' .. o.cohort .. ':' .. board, 0, 0, 'WITHSCORES')
+    if t[1] then
+      local s = t[2] / (speeds[i] or 1)
+      if not best or s < best then best, node = s, t[1] end
+    end
+  end
+  if not node or backlog(node, o.prio) then return nil end
+  if o.how == 'stride' then
+    local rate = cjson.decode(call('HGET', P .. 'node:' .. node, 'rates'))[o.strategy]
+    call('HSET', P .. 'pass:' .. o.strategy, node, string.format('%.17g', best + rate), '*', string.format('%.17g', best))
+  end
+  return node
+end
+
+local function queue_of(o, node)
+  if not node then return 'shared:' .. o.cohort end
+  return (o.kind == 'task' and 'node.' or 'processes.') .. node
+end
+
+-- Give a job to a node or to its shared queue: lease, record and message together.
+-- push: LPUSH (new work) or RPUSH (work that has waited before: it is next). t: now, where the caller knows it.
+-- record: more fields of the record, written in the same go. Returns state and node.
+local function place(id, o, token, msg, push, salt, t, record)
+  local node = pick(o)
+  t = t or now()
+  if node then
+    call('HSET', P .. 'leases:' .. node, id, o.lease)
+    rescore(node, salt)
+  else
+    call('ZADD', P .. 'waiting', t, id)
+  end
+  local state = node and 'ASSIGNED' or 'QUEUED'
+  call('HSET', P .. 'job:' .. id, 'state', state, 'node', node or '', 'token', token, 'assigned_at', stamp(t), unpack(record or {}))
+  call(push, list_key(queue_of(o, node), o.prio), msg)
+  return state, node
+end
+
+-- What place needs to know, read back from a record, which leaves out what is usual.
+local function order_of(id)
+  local v, o = call('HMGET', P .. 'job:' .. id, 'name', unpack(USUAL_FIELDS)), {}
+  o.name = v[1]
+  for i, field in ipairs(USUAL_FIELDS) do o[field] = v[i + 1] or USUAL[field] end
+  return o
+end
+
