@@ -31,6 +31,7 @@ class AppLike(Protocol):
 
     tasks: Mapping[str, TaskLike]
     conf: Any
+    loader: Any
 
 
 def home() -> Path:
@@ -97,6 +98,18 @@ def load_app(spec: str, app_dir: Path | None = None) -> Any:
         what = "holds no" if app is None else "is no Celery app:"
         raise UsageError(f"--app {spec}: {module_name} {what} {name}; name the variable that holds your Celery app")
     return app
+
+
+def load_included(app: AppLike) -> None:
+    """Import what the app's own ``include``, ``imports`` and ``autodiscover_tasks`` name, as its worker would later.
+
+    Raises:
+        UsageError: one of them cannot be imported; the message says why.
+    """
+    for name in app.loader.default_modules:
+        _import(name)
+    with _Blame("found by autodiscover_tasks"):
+        app.loader.import_default_modules()
 
 
 def check(app: AppLike) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from jetq import loader, log, wire
 from jetq.config import Settings
+from jetq.errors import UsageError
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -26,9 +27,13 @@ def command(lane: str, node: str, epoch: str, pool_size: int, control_fd: int, s
     """Load the tasks, say their names, and run LANE as its agent allows."""
     settings = Settings.from_environ()
     log.setup(settings.log_level, f"{node} {lane}")
-    app = make_app(settings)
-    said = {"tasks": loader.check(app), "plain": loader.wants_plain(app)}
-    os.write(status_fd, json.dumps(said).encode() + b"\n")
+    try:
+        app = make_app(settings)
+        said = {"tasks": loader.check(app), "plain": loader.wants_plain(app)}
+    except UsageError as exc:
+        _say(status_fd, {"fault": str(exc)})  # every lane finds the same: the agent tells it once
+        return exc.exit_code
+    _say(status_fd, said)
     return wire.run_lane(
         app,
         lane=lane,
@@ -39,6 +44,10 @@ def command(lane: str, node: str, epoch: str, pool_size: int, control_fd: int, s
         status_fd=status_fd,
         settings=settings,
     )
+
+
+def _say(status_fd: int, words: dict[str, Any]) -> None:
+    os.write(status_fd, json.dumps(words).encode() + b"\n")
 
 
 def make_app(settings: Settings) -> Celery:
@@ -52,4 +61,5 @@ def make_app(settings: Settings) -> Celery:
     else:
         app = wire.install(loader.load_app(settings.app, settings.app_dir), settings)
     loader.load(settings.app_dir)
+    loader.load_included(app)
     return app

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 from celery import Celery
 from celery.apps.worker import Worker
+from celery.exceptions import SecurityWarning
 
 from jetq.config import Settings
 from jetq.engine.capacity import Capacity, Control
@@ -70,6 +72,8 @@ def run_lane(
 
 
 def _prepare(app: Celery, settings: Settings, lane: str, client_name: str) -> None:
+    if lane != "tasks":
+        warnings.simplefilter("ignore", SecurityWarning)  # that it runs as root: one lane of a node says it
     options = {**app.conf.broker_transport_options, "client_name": client_name}
     if lane == "plain":
         options["ack_emulation"] = True  # no ledger stands behind plain work

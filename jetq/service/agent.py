@@ -7,14 +7,14 @@ from typing import Protocol
 
 from jetq import process
 from jetq.clock import Clock, boot_s
-from jetq.errors import BrokerError, JetqError
+from jetq.errors import BrokerError, JetqError, UsageError
 from jetq.log import Log
 from jetq.model.beat import NodeFacts
 from jetq.policy import boards, speed
 from jetq.probe.base import Probe
 from jetq.service.beats import Beater, Word
 from jetq.service.lane import KINDS, Lane, LaneCommands
-from jetq.service.lanes import ASKED_WRONGLY, Lanes, union
+from jetq.service.lanes import Lanes, union
 from jetq.service.loop import Loop, Outage
 from jetq.service.waker import Waker
 from jetq.store.base import After, BeatReply, Delivery, NodeKeeper
@@ -104,19 +104,22 @@ class Agent:
 
         Raises:
             NameTaken: another machine is alive under this name.
+            UsageError: a lane cannot load its tasks; before the first join, nobody has heard of this run then.
         """
         swept = process.sweep(self._mark.partition(".")[0], spare=self._mark)
         if swept:
             _log.warning("agent.swept", processes=len(swept))
-        if not self._insist(lambda: self._join(())):
-            return 0
-        _log.info("node.joined", node=self._facts.name, slots=self._facts.slots, epoch=self._facts.epoch)
-        for loop in self._loops:
-            loop.start()
         try:
+            if not self._load() or not self._insist(lambda: self._join(self._lanes.tasks)):
+                return 0
+            _log.info("node.joined", node=self._facts.name, slots=self._facts.slots, epoch=self._facts.epoch)
+            for loop in self._loops:
+                loop.start()
             code = self._attend()
             if code != UNPLANNED:
                 self._stop_plainly()
+            if self._lanes.fault:
+                raise UsageError(self._lanes.fault)
             if self._is_over():
                 why = "its guard was killed" if self._orphaned else "another run of this node has taken over"
                 _log.error("node.over", node=self._facts.name, why=why)
@@ -125,15 +128,24 @@ class Agent:
         finally:
             self._end()
 
+    def _load(self) -> bool:
+        """Start the lanes and wait until they have loaded their tasks. False: asked to stop before."""
+        while not (self._stops or self._lanes.have_loaded):
+            self._look_around()
+            if self._lanes.fault:
+                raise UsageError(self._lanes.fault)
+            self._waker.wait(LOOK_S, self._lanes.status_fds)
+        return not self._stops
+
     def _attend(self) -> int:
-        """Keep the lanes until the end. Returns 0 asked to stop, 1 no longer wanted, 2 a lane was asked wrongly."""
+        """Keep the lanes until the end. Returns 0 asked to stop, or a lane has a fault; 1 no longer wanted."""
         while not self._stops:
             if self._is_over():
                 return UNPLANNED
             self._look_around()
-            if self._lanes.were_asked_wrongly:
+            if self._lanes.fault:
                 self._stops = 1
-                return ASKED_WRONGLY
+                return 0
             self._waker.wait(LOOK_S, self._lanes.status_fds)
         return UNPLANNED if self._is_over() else 0
 
@@ -175,10 +187,11 @@ class Agent:
             loop.stop(within_s=0.1)
 
     def _look_around(self) -> None:
-        """Keep the lanes running, let the ledger know what they have loaded, and tell them what holds now."""
-        self._lanes.keep(lambda lane: self._try(lambda: self._report(lane)), restart=not self._stops)
+        """Keep the lanes running, let the ledger know if they have loaded anew, and tell them what holds now."""
+        joined = self._joined is not None
+        self._lanes.keep(lambda lane: self._try(lambda: self._report(lane)), restart=not self._stops, plain=joined)
         names = self._lanes.tasks
-        if names and names != self._joined and self._try(lambda: self._join(names)):
+        if self._joined not in (None, names) and self._try(lambda: self._join(names)):
             self._try(self._beater.beat)
         if self._reply is not None:
             takes = not self._stops and not self._beater.excluded
@@ -193,6 +206,8 @@ class Agent:
     def _report(self, lane: Lane) -> None:
         """Kill what a dead lane left, then let the ledger pick again what it held."""
         lane.sweep()
+        if self._joined is None:
+            return  # what the ledger has under this name is another run's
         held = [job for job in self._ledger.held(self._facts.name) if job.kind in KINDS[lane.name]]
         for job in held:
             if job.state != "ASSIGNED":

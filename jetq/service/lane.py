@@ -49,7 +49,8 @@ class Lane:
         self.phase = Phase.RESTS
         self.ready = 0  # pool children that are up
         self.running: tuple[str, ...] = ()  # job ids
-        self.tasks: tuple[str, ...] = ()  # names of the tasks it has loaded
+        self.tasks: tuple[str, ...] | None = None  # names of the tasks it has loaded; None: it has not said yet
+        self.fault = ""  # why it cannot load them
         self.wants_plain = False  # it has loaded a task that stays out of the ledger
         self.code: int | None = None  # how it ended last
         self.status_fd: int | None = None
@@ -129,7 +130,7 @@ class Lane:
 
     def hear(self) -> bool:
         """Take what the lane wrote. Returns whether anything it says has changed."""
-        before = (self.ready, self.running, self.tasks)
+        before = (self.ready, self.running, self.tasks, self.fault)
         while self.status_fd is not None:
             try:
                 chunk = os.read(self.status_fd, 65536)
@@ -141,7 +142,7 @@ class Lane:
             *lines, self._unread = (self._unread + chunk).split(b"\n")
             for line in lines:
                 self._take(line)
-        return before != (self.ready, self.running, self.tasks)
+        return before != (self.ready, self.running, self.tasks, self.fault)
 
     def say(self, **words: Any) -> None:
         """Tell the lane what holds now (allow, cohorts, cancel, stop). Said again only if it changed."""
@@ -184,7 +185,9 @@ class Lane:
             said: Mapping[str, Any] = json.loads(line)
             self.ready = int(said.get("ready", self.ready))
             self.running = tuple(str(job) for job in said.get("running", self.running))
-            self.tasks = tuple(str(name) for name in said.get("tasks", self.tasks))
+            if "tasks" in said:
+                self.tasks = tuple(str(name) for name in said["tasks"])
+            self.fault = str(said.get("fault", self.fault))
             self.wants_plain = bool(said.get("plain", self.wants_plain))
         except (ValueError, TypeError, AttributeError):
             _log.warning("lane.unreadable", lane=self.name, line=line[:200])

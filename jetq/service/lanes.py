@@ -13,8 +13,6 @@ from jetq.store.base import BeatReply
 
 #: Jobs of the processes lane at once: the ledger is its gate, not this number.
 LONG_JOBS = 256
-#: A lane that ends so has found something wrong with what it was asked to load, and said it.
-ASKED_WRONGLY = 2
 
 _log = Log("lanes")
 
@@ -39,7 +37,7 @@ class Lanes:
     @property
     def tasks(self) -> tuple[str, ...]:
         """The names of all tasks that lanes say they have loaded, in order."""
-        return union(lane.tasks for lane in self._all)
+        return union(lane.tasks or () for lane in self._all)
 
     @property
     def any_runs(self) -> bool:
@@ -47,9 +45,14 @@ class Lanes:
         return any(lane.phase is Phase.RUNS for lane in self._all)
 
     @property
-    def were_asked_wrongly(self) -> bool:
-        """Whether a lane ended because it cannot load what it shall load."""
-        return any(lane.code == ASKED_WRONGLY for lane in self._all)
+    def have_loaded(self) -> bool:
+        """Whether every lane of the ledger's has said which tasks it has loaded."""
+        return all(lane.tasks is not None for lane in self._all if lane.name != "plain")
+
+    @property
+    def fault(self) -> str:
+        """Why a lane cannot load what it shall load; "" if none has said so."""
+        return next((lane.fault for lane in self._all if lane.fault), "")
 
     @property
     def status_fds(self) -> list[int]:
@@ -63,15 +66,18 @@ class Lanes:
             if lane.has_died():
                 _log.warning("lane.died", lane=lane.name, code=lane.code)
 
-    def keep(self, report: Callable[[Lane], bool], *, restart: bool) -> None:
-        """Start what is due. ``report`` is asked to clear up after a dead lane, until it says that it has."""
+    def keep(self, report: Callable[[Lane], bool], *, restart: bool, plain: bool) -> None:
+        """Start what is due. ``report`` is asked to clear up after a dead lane, until it says that it has.
+
+        ``plain``: whether the plain lane may start too; it takes work at once.
+        """
         self.hear()
         if any(lane.wants_plain for lane in self._all) and all(lane.name != "plain" for lane in self._all):
             self._all.append(self._make("plain"))
         for lane in self._all:
             if lane.phase is Phase.DIED and report(lane):
                 lane.rest()
-            if restart and lane.is_due():
+            if restart and lane.is_due() and (plain or lane.name != "plain"):
                 lane.start()
 
     def tell(self, reply: BeatReply, *, slots: int, takes: bool) -> None:

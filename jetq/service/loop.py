@@ -53,7 +53,8 @@ class Loop:
     def stop(self, within_s: float = 5.0) -> None:
         """Take no more turns; wait for the one that runs."""
         self._ended.set()
-        self._thread.join(within_s)
+        if self._thread.is_alive():
+            self._thread.join(within_s)
 
     def _run(self) -> None:
         next_s = boot_s()

@@ -13,6 +13,13 @@ app = Celery("shop")
 def sell(what):
     return f"{what} sold in {os.path.basename(os.getcwd())}"
 """
+COUNT = """
+from celery import shared_task
+
+@shared_task(name="shop.count")
+def count():
+    return 3
+"""
 
 
 @pytest.mark.parametrize("pool", ["fork", "spawn"])
@@ -64,3 +71,21 @@ def test_a_node_says_what_it_is(start_node, ledger, wait_until):
     assert node.metrics["mem_total_bytes"] > 0
     assert node.metrics["rtt_s"] > 0
     assert node.metrics["gpu_busy"] is None
+
+
+def test_what_an_app_includes_is_known_before_the_node_joins(start_node, send, ledger, wait_until, app_dir):
+    (app_dir / "shop.py").write_text(SHOP.replace('Celery("shop")', 'Celery("shop", include=["shop_tasks"])'))
+    (app_dir / "shop_tasks.py").write_text(COUNT)
+    start_node("a", "--app", "shop:app")
+
+    job = send("shop.count")
+
+    assert {"shop.sell", "shop.count"} <= ledger.task_names()
+    wait_until(lambda: ledger.job(job).ended, within_s=30, what="the job")
+    assert ledger.job(job).result == 3
+
+
+def test_a_node_says_once_that_it_runs_as_root(start_node):
+    node = start_node()
+
+    assert node.log.count("superuser") <= 1

@@ -60,15 +60,28 @@ def test_a_name_alive_elsewhere_is_refused_and_another_is_proposed(run_worker, l
         ),
     ],
 )
-def test_a_bad_task_module_ends_the_node_with_its_line(run_worker, app_dir, node_state, module, text, line):
+def test_a_bad_task_module_ends_the_node_with_its_line_before_it_joins(
+    run_worker, app_dir, node_state, module, text, line
+):
     (app_dir / "tasks" / f"{module}.py").write_text(text)
 
     done = run_worker("--name", "a", "--app-dir", str(app_dir))
 
     assert done.returncode == 2
-    assert line in done.stderr
+    said = [text for text in done.stderr.splitlines() if text.startswith("jetq: ")]
+    assert len(said) == 1 and line in said[0]
     assert "Traceback" not in done.stderr
-    assert node_state("a") == "gone"
+    assert node_state("a") == "", "the ledger has never heard of it"
+
+
+def test_a_module_that_an_app_includes_and_nobody_has_is_one_line(run_worker, app_dir, node_state):
+    (app_dir / "shop.py").write_text("from celery import Celery\napp = Celery('shop', include=['shop_tasks'])")
+
+    done = run_worker("--name", "a", "--app-dir", str(app_dir), "--app", "shop:app")
+
+    assert done.returncode == 2
+    assert "there is no module shop_tasks" in done.stderr
+    assert node_state("a") == ""
 
 
 def test_the_same_module_name_twice_is_refused_before_anything_starts(run_worker, app_dir, node_state):
