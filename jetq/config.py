@@ -17,7 +17,7 @@ from jetq.errors import UsageError
 EXPORTED = frozenset(
     {
         *("JETQ_JOB_ID", "JETQ_TOKEN", "JETQ_ATTEMPT", "JETQ_CKPT_DIR"),
-        *("JETQ_GUARDED", "JETQ_MARK", "JETQ_EPOCH", "JETQ_WORLD"),
+        *("JETQ_GUARDED", "JETQ_MARK", "JETQ_EPOCH", "JETQ_PAGE", "JETQ_WORLD"),
     }
 )
 #: Flags of the command line that have a twin of the same name but no field here.

@@ -259,9 +259,21 @@ def _mark_of(pid: int) -> str:
     return next((part[len(key) :].decode(errors="replace") for part in block.split(b"\0") if part.startswith(key)), "")
 
 
+def born(pid: int) -> int | None:
+    """Return when a process started (clock ticks since boot): with its pid, its only name. None: it has ended."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
+
+
 def _parent(pid: int) -> int:
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
+
+
+def _stat(pid: int) -> list[str]:
+    """Return what the kernel says of a process from its state on; [] if it is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return 0
-    return int(text[text.rindex(")") + 2 :].split()[1])  # the name before it may hold anything
+        return []
+    return text[text.rindex(")") + 2 :].split()  # the name before it may hold anything

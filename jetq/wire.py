@@ -149,12 +149,13 @@ class NodeLanes:
         self._words = ("--node", node, "--epoch", epoch, "--pool-size", str(slots))
         self._settings = settings
 
-    def argv(self, lane: str, *, control_fd: int, status_fd: int) -> list[str]:
+    def argv(self, lane: str, *, control_fd: int, status_fd: int, page_fd: int) -> list[str]:
         """Return the command line of a lane."""
         from jetq import process
 
+        fds = {"--control-fd": control_fd, "--status-fd": status_fd, "--page-fd": page_fd}
         return process.self_argv(
-            "_lane", lane, *self._words, "--control-fd", str(control_fd), "--status-fd", str(status_fd)
+            "_lane", lane, *self._words, *(word for flag, fd in fds.items() for word in (flag, str(fd)))
         )
 
     def environ(self) -> dict[str, str]:

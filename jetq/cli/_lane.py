@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 @click.option("--pool-size", required=True, type=int, help="Children of the tasks lane.")
 @click.option("--control-fd", required=True, type=int, help="Where the agent's lines arrive.")
 @click.option("--status-fd", required=True, type=int, help="Where this lane answers.")
-def command(lane: str, node: str, epoch: str, pool_size: int, control_fd: int, status_fd: int) -> int:
+@click.option("--page-fd", required=True, type=int, help="Where its children say what they run.")
+def command(lane: str, node: str, epoch: str, pool_size: int, control_fd: int, status_fd: int, page_fd: int) -> int:
     """Load the tasks, say their names, and run LANE as its agent allows."""
     settings = Settings.from_environ()
     log.setup(settings.log_level, f"{node} {lane}")
@@ -42,6 +43,7 @@ def command(lane: str, node: str, epoch: str, pool_size: int, control_fd: int, s
         pool_size=pool_size,
         control_fd=control_fd,
         status_fd=status_fd,
+        page_fd=page_fd,
         settings=settings,
     )
 

@@ -2,7 +2,8 @@
 
 The agent writes JSON lines on a pipe: ``{"allow": 2, "cohorts": ["any"], "cancel": ["id"], "stop": false}``. The
 readable pipe wakes the hub, so that a change acts at once. The lane answers on a second pipe:
-``{"ready": 2, "running": ["id"]}``.
+``{"ready": 2, "reserved": ["id"], "busy": 1}``: pool children that are up, jobs it has popped and not started, requests
+that Celery runs. What really runs stands in the page (jetq.page), also where Celery has lost sight of it.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from celery import bootsteps
 from celery.worker import state
 from celery.worker.consumer.tasks import Tasks
 
+from jetq import process
+from jetq.clock import boot_s
 from jetq.engine.request import LaneSide
 from jetq.errors import BrokerDown
 from jetq.log import Log
+from jetq.page import Page
 from jetq.store.keys import shared_queue
 
 log = Log("lane")
@@ -34,11 +38,12 @@ TICK_S = 0.25
 
 @dataclass(slots=True)
 class Control:
-    """What the agent said last, and the two pipes."""
+    """What the agent said last, the two pipes, and the page."""
 
     lane: str
     control_fd: int
     status_fd: int
+    page: Page
     reads_shared: bool
     client_name: str  # of this lane's broker connections
     allow: int = 0
@@ -67,9 +72,9 @@ class Control:
             self.cancel = tuple(said.get("cancel", ()))
         return True
 
-    def write(self, ready: int, running: list[str]) -> None:
+    def write(self, ready: int, reserved: list[str], busy: int) -> None:
         """Tell the agent, if something changed."""
-        text = json.dumps({"ready": ready, "running": running})
+        text = json.dumps({"ready": ready, "reserved": reserved, "busy": busy})
         if text != self.said:
             self.said = text
             os.write(self.status_fd, text.encode() + b"\n")
@@ -84,6 +89,7 @@ class Capacity(bootsteps.StartStopStep):
     def __init__(self, c: Any, **kwargs: Any) -> None:
         self._timer: Any = None
         self._killed: dict[str, float] = {}  # job id -> asked at, monotonic s
+        self._unseen = 0  # jobs that children run though Celery forgot them when a connection broke
         super().__init__(c, **kwargs)
 
     def start(self, c: Any) -> None:
@@ -94,7 +100,7 @@ class Capacity(bootsteps.StartStopStep):
         def can_consume(qos: Any) -> bool:
             if channel._in_poll:  # its reply must be delivered, never parked in the socket
                 return bool(base(qos))
-            return len(state.reserved_requests) < self.control.allow and bool(base(qos))
+            return self._taken() < self.control.allow and bool(base(qos))
 
         if self.control.lane != "plain":
             channel.qos.can_consume = MethodType(can_consume, channel.qos)
@@ -103,6 +109,7 @@ class Capacity(bootsteps.StartStopStep):
         if c.hub:
             c.hub.add_reader(self.control.control_fd, self._on_control, c)
         LaneSide.on_full = lambda: self._close_shared(c)  # type: ignore[method-assign]
+        self._look()
         self._apply(c)
 
     def stop(self, c: Any) -> None:
@@ -124,7 +131,7 @@ class Capacity(bootsteps.StartStopStep):
             return
         self._follow_cohorts(c)
         channel = c.task_consumer.channel
-        full = self.control.allow <= len(state.reserved_requests) and self.control.lane != "plain"
+        full = self.control.allow <= self._taken() and self.control.lane != "plain"
         if channel._in_poll and full:
             _unblock(self.control.client_name)
         for request in list(state.reserved_requests):
@@ -161,7 +168,18 @@ class Capacity(bootsteps.StartStopStep):
             pool.maintain_pool()  # billiard's own look comes every 5 s only
         self._follow_cohorts(c)
         self._insist(pool)
-        self.control.write(_ready(pool), sorted(r.id for r in state.active_requests))
+        self.control.page.tick_s = boot_s()
+        self.control.write(_ready(pool), self._look(), len(state.active_requests))
+
+    def _taken(self) -> int:
+        return len(state.reserved_requests) + self._unseen
+
+    def _look(self) -> list[str]:
+        """Count what runs unseen by Celery, and return the jobs it has taken that do not run yet."""
+        runs = {entry.job_id for entry in self.control.page.living(process.born)}
+        taken = {request.id: request for request in list(state.reserved_requests)}
+        self._unseen = len(runs - taken.keys())
+        return sorted(job for job, request in taken.items() if job not in runs and request.pub)
 
 
 def _ready(pool: Any) -> int:

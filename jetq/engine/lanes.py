@@ -9,17 +9,15 @@ from celery import Celery
 from celery.apps.worker import Worker
 from celery.exceptions import SecurityWarning
 
+from jetq import page
 from jetq.config import Settings
 from jetq.engine.capacity import Capacity, Control
-from jetq.engine.child import tracer_for
+from jetq.engine.child import PAGE, own_slots, tracer_for
 from jetq.engine.consumer import Consumer
 from jetq.engine.request import LaneSide
 from jetq.engine.run import patiently
 from jetq.store import keys
 from jetq.store.redis import RedisStore, connect
-
-#: Threads of the ``processes`` lane are made on demand; each waits for one child process.
-MAX_THREADS = 256
 
 
 def run_lane(
@@ -31,6 +29,7 @@ def run_lane(
     pool_size: int,
     control_fd: int,
     status_fd: int,
+    page_fd: int,
     settings: Settings,
 ) -> int:
     """Run a lane until it is told to stop. Returns its exit code.
@@ -41,22 +40,26 @@ def run_lane(
         node: name; epoch: of the agent's run.
         pool_size: children of the ``tasks`` lane.
         control_fd: where the agent's JSON lines arrive; status_fd: where this lane answers (engine.capacity).
+        page_fd: of the page in which its children say what they run.
         settings: the cluster's.
     """
-    os.environ.update(JETQ_NODE=node, JETQ_EPOCH=epoch)
+    os.environ.update({"JETQ_NODE": node, "JETQ_EPOCH": epoch, PAGE: f"/proc/{os.getpid()}/fd/{page_fd}"})
+    os.set_inheritable(page_fd, False)  # children open it by that path
+    shared = page.Page(page_fd)
     threads = lane == "processes"
     name = f"jetq-{node}-{lane}"
     _prepare(app, settings, lane, name)
     LaneSide.node = node
     LaneSide.store = RedisStore(connect(app.conf.jetq_url), settings.cluster, ttl_s=settings.result_ttl_s)
-    Capacity.control = Control(lane, control_fd, status_fd, reads_shared=lane == "tasks", client_name=name)
+    Capacity.control = Control(lane, control_fd, status_fd, shared, reads_shared=lane == "tasks", client_name=name)
     if threads:
-        Consumer.tracer = tracer_for(app, node, epoch)
+        slots = own_slots(shared, range(shared.slots))
+        Consumer.tracer = tracer_for(app, node, epoch, slots, threads=True)
     worker = Worker(
         app=app,
         hostname=f"{lane}@{node}",
         queues=[keys.PLAIN, *settings.also_queues] if lane == "plain" else [keys.own_queue(lane, node)],
-        concurrency=MAX_THREADS if threads else pool_size,
+        concurrency=shared.slots if threads else pool_size,
         pool="threads" if threads else "prefork",
         loglevel="INFO" if settings.log_level == "debug" else "WARNING",  # the ledger keeps the story of each task
         task_events=False,  # Flower turns them on while it looks (enable_events): 2-3 round trips a task

@@ -19,6 +19,7 @@ from jetq import ids
 from jetq.engine import current
 from jetq.errors import BrokerDown
 from jetq.log import Log
+from jetq.page import Slot
 from jetq.store.base import Lane
 
 log = Log("run")
@@ -27,6 +28,8 @@ T = TypeVar("T")
 REFUSED, FULL = "jetq: refused", "jetq: full"
 #: What celery.Task.replace raises; the id lives on in the task that replaced it.
 _REPLACED = "Replaced by new task"
+#: What a body finds in its environment.
+_EXPORTED = ("JETQ_JOB_ID", "JETQ_TOKEN", "JETQ_ATTEMPT")
 _FOLLOWERS = ("callbacks", "errbacks", "chain", "chord")
 
 
@@ -44,10 +47,21 @@ def patiently(call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
 
 
 class Tracer:
-    """Wraps the tasks of one lane process."""
+    """Wraps the tasks of one process: a pool child, or a lane of threads."""
 
-    def __init__(self, app: Celery, store: Lane, node: str, epoch: str, *, folds: bool) -> None:
-        self._app, self._store, self._node, self._epoch, self._folds = app, store, node, epoch, folds
+    def __init__(
+        self, app: Celery, store: Lane, node: str, epoch: str, *, slots: list[Slot], folds: bool, exports: bool
+    ) -> None:
+        """Run jobs of ``node`` for one ``epoch``.
+
+        Args:
+            app: whose tasks are wrapped. store: the ledger.
+            slots: of the lane's page, one for each thread that may run a job.
+            folds: whether results may be stored by the script that ends the job.
+            exports: whether the environment names the job; only where one runs at a time.
+        """
+        self._app, self._store, self._node, self._epoch = app, store, node, epoch
+        self._slots, self._folds, self._exports = slots, folds, exports
 
     def wrap_all(self, hostname: str | None) -> None:
         """Rebuild the tracer of every task of the app, ours around it."""
@@ -116,29 +130,41 @@ class Tracer:
             pub = request.get("jetq_pub")
             if pub is None:
                 return trace(uuid, args, kwargs, request)
-            run = self._claim(uuid, pub, request)
-            if isinstance(run, str):
-                return _ignored(run)
-            before = current.enter(run)
-            _export(run)
+            slot = self._slots.pop()
             try:
-                answer = trace(uuid, args, kwargs, request)
-                self._settle(run, answer)
+                run = self._claim(slot, uuid, pub, request)
+                return _ignored(run) if isinstance(run, str) else self._run(run, trace, uuid, args, kwargs, request)
             finally:
-                current.enter(before)
-            return answer
+                slot.clear()
+                self._slots.append(slot)
 
         traced._jetq = True  # type: ignore[attr-defined]
         return traced
 
-    def _claim(self, job_id: str, pub: str, request: dict[str, Any]) -> current.Run | str:
+    def _run(self, run: current.Run, trace: Callable[..., Any], *call: Any) -> Any:
+        before = current.enter(run)
+        if self._exports:
+            os.environ.update(JETQ_JOB_ID=run.job_id, JETQ_TOKEN=run.token, JETQ_ATTEMPT=str(run.attempt))
+        try:
+            answer = trace(*call)
+            self._settle(run, answer)
+        finally:
+            current.enter(before)
+            if self._exports:
+                for name in _EXPORTED:
+                    os.environ.pop(name, None)
+        return answer
+
+    def _claim(self, slot: Slot, job_id: str, pub: str, request: dict[str, Any]) -> current.Run | str:
         claimer = f"{os.getpid()}.{ids.random64()}"
+        slot.hold(job_id, pub, claimer)
         claim = patiently(self._store.claim, job_id, pub, self._node, self._epoch, claimer)
         if claim.verdict == "full":
             return FULL
         if claim.verdict == "refused":
             log.info("claim.refused", job=job_id, why=claim.why)
             return f"{REFUSED} ({claim.why})"
+        slot.hold(job_id, pub, claimer, claim.token)
         follows = any(request.get(k) for k in _FOLLOWERS)
         return current.Run(job_id, claim.token, claimer, claim.attempt, follows, claim.outcome, self._folds)
 
@@ -179,10 +205,6 @@ def _json(value: Any) -> str:
         return str(dumps(value))
     except (EncodeError, TypeError, ValueError):
         return ""  # a result that is not JSON stays with the caller's own backend
-
-
-def _export(run: current.Run) -> None:
-    os.environ.update(JETQ_JOB_ID=run.job_id, JETQ_TOKEN=run.token, JETQ_ATTEMPT=str(run.attempt))
 
 
 def _ignored(why: str) -> Any:

@@ -53,7 +53,8 @@ class Beat:
     weight: float  # static weight: slots x board prior
     trim: float  # 0.25..1
     metrics: Metrics
-    running: tuple[str, ...] = ()  # job ids that run here
+    running: tuple[tuple[str, str], ...] = ()  # (job id, claimer) of what runs here, or has asked to
+    reserved: tuple[str, ...] = ()  # job ids that a lane has taken and not started
 
 
 @dataclass(frozen=True, slots=True)

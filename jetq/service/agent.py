@@ -73,7 +73,7 @@ class Agent:
         self._orphaned = False
         self._reply: BeatReply | None = None
         self._joined: tuple[str, ...] | None = None  # names of the tasks the ledger knows of; None: not joined
-        self._lanes = Lanes(lanes, commands, mark=mark, clock=clock)
+        self._lanes = Lanes(lanes, commands, slots=facts.slots, mark=mark, clock=clock)
         self._beater = Beater(facts, ledger, probe, self._word, clock=clock, answered=self._answered)
         self._loops = [
             Loop("beat", dead_s / 5, self._beater.beat, self._outage),
@@ -195,7 +195,7 @@ class Agent:
             self._try(self._beater.beat)
         if self._reply is not None:
             takes = not self._stops and not self._beater.excluded
-            self._lanes.tell(self._reply, slots=self._facts.slots, takes=takes)
+            self._lanes.tell(self._reply, takes=takes)
 
     # The ledger -----------------------------------------------------------------------------------------------------
 
@@ -216,17 +216,19 @@ class Agent:
             self._ledger.again(self._facts.name, self._facts.epoch, "its lane died")
 
     def _what_runs(self) -> tuple[str, ...]:
-        """Return the jobs that lanes say they run, and those that the ledger says are claimed here."""
+        """Return the jobs that run by the lanes' pages, and those that the ledger says are claimed here."""
+        running = tuple(entry.job_id for entry in self._lanes.running)
         try:
             held = [job.job_id for job in self._ledger.held(self._facts.name) if job.state != "ASSIGNED"]
         except BrokerError as exc:
             self._outage.found(exc)
-            return self._lanes.running
-        return union([self._lanes.running, tuple(held)])
+            return union([running])
+        return union([running, tuple(held)])
 
     def _word(self) -> Word:
         state = "stopping" if self._stops else "up" if self._lanes.are_ready else "starting"
-        return Word(state, self._lanes.running)
+        running = tuple((entry.job_id, entry.claimer) for entry in self._lanes.running)
+        return Word(state, running, self._lanes.reserved)
 
     def _answered(self, reply: BeatReply) -> None:
         self._outage.over()

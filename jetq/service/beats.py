@@ -22,7 +22,8 @@ class Word:
     """What the agent adds to a beat."""
 
     state: str  # starting, up or stopping
-    running: tuple[str, ...]
+    running: tuple[tuple[str, str], ...]  # (job id, claimer)
+    reserved: tuple[str, ...]  # job ids
 
 
 class Beater:
@@ -91,6 +92,7 @@ class Beater:
             trim=trim,
             metrics=metrics,
             running=word.running,
+            reserved=word.reserved,
         )
 
     def _judged(self, state: str, excluded: str) -> str:

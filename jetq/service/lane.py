@@ -1,4 +1,4 @@
-"""One lane of a node as its agent sees it: a child process, two pipes of JSON lines, and a backoff."""
+"""One lane of a node as its agent sees it: a child process, two pipes of JSON lines, a shared page, and a backoff."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Protocol
 
-from jetq import process
+from jetq import page, process
 from jetq.clock import Clock
 from jetq.log import Log
 
@@ -24,7 +24,7 @@ _log = Log("lane")
 class LaneCommands(Protocol):
     """How lanes are started."""
 
-    def argv(self, lane: str, *, control_fd: int, status_fd: int) -> list[str]:
+    def argv(self, lane: str, *, control_fd: int, status_fd: int, page_fd: int) -> list[str]:
         """Return the command line of a lane that reads and writes these fds."""
         ...
 
@@ -44,17 +44,21 @@ class Phase(Enum):
 class Lane:
     """A lane and what it last said. Only the agent's main thread calls it; other threads may read the fields."""
 
-    def __init__(self, name: str, commands: LaneCommands, *, mark: str, clock: Clock) -> None:
+    def __init__(self, name: str, commands: LaneCommands, *, slots: int, mark: str, clock: Clock) -> None:
+        """``slots``: children or threads it may have at once."""
         self.name = name
         self.phase = Phase.RESTS
         self.ready = 0  # pool children that are up
-        self.running: tuple[str, ...] = ()  # job ids
+        self.reserved: tuple[str, ...] = ()  # jobs it has taken and not started
+        self.busy = 0  # requests it runs, those without the ledger too
         self.tasks: tuple[str, ...] | None = None  # names of the tasks it has loaded; None: it has not said yet
         self.fault = ""  # why it cannot load them
         self.wants_plain = False  # it has loaded a task that stays out of the ledger
         self.code: int | None = None  # how it ended last
         self.status_fd: int | None = None
         self._commands = commands
+        self._slots = slots
+        self._page: page.Page | None = None
         self._mark = mark
         self._clock = clock
         self._starts = 0
@@ -77,6 +81,11 @@ class Lane:
         """The process id of its current or last run."""
         return self._child.pid if self._child else None
 
+    @property
+    def running(self) -> list[page.Entry]:
+        """What its living children and threads run, or have asked to run."""
+        return self._page.living(process.born) if self._page else []
+
     def is_due(self) -> bool:
         """Tell whether it rests and its backoff has passed."""
         return self.phase is Phase.RESTS and self._clock() >= self._start_at_s
@@ -88,15 +97,16 @@ class Lane:
         self.status_fd, status_write = os.pipe()
         os.set_blocking(self._control_fd, False)
         os.set_blocking(self.status_fd, False)
+        self._page, page_fd = page.create(self._slots)
         try:
             self._child = process.spawn(
-                self._commands.argv(self.name, control_fd=control_read, status_fd=status_write),
+                self._commands.argv(self.name, control_fd=control_read, status_fd=status_write, page_fd=page_fd),
                 env={**self._commands.environ(), process.MARK: self.mark},
-                pass_fds=(control_read, status_write),
+                pass_fds=(control_read, status_write, page_fd),
             )
         finally:
-            os.close(control_read)
-            os.close(status_write)
+            for fd in (control_read, status_write, page_fd):
+                os.close(fd)
         self._unread, self._unsent, self._said = b"", b"", ""
         self._started_s = self._clock()
         self.code = None
@@ -130,7 +140,7 @@ class Lane:
 
     def hear(self) -> bool:
         """Take what the lane wrote. Returns whether anything it says has changed."""
-        before = (self.ready, self.running, self.tasks, self.fault)
+        before = (self.ready, self.reserved, self.tasks, self.fault)
         while self.status_fd is not None:
             try:
                 chunk = os.read(self.status_fd, 65536)
@@ -142,7 +152,7 @@ class Lane:
             *lines, self._unread = (self._unread + chunk).split(b"\n")
             for line in lines:
                 self._take(line)
-        return before != (self.ready, self.running, self.tasks, self.fault)
+        return before != (self.ready, self.reserved, self.tasks, self.fault)
 
     def say(self, **words: Any) -> None:
         """Tell the lane what holds now (allow, cohorts, cancel, stop). Said again only if it changed."""
@@ -184,7 +194,8 @@ class Lane:
         try:
             said: Mapping[str, Any] = json.loads(line)
             self.ready = int(said.get("ready", self.ready))
-            self.running = tuple(str(job) for job in said.get("running", self.running))
+            self.reserved = tuple(str(job) for job in said.get("reserved", self.reserved))
+            self.busy = int(said.get("busy", self.busy))
             if "tasks" in said:
                 self.tasks = tuple(str(name) for name in said["tasks"])
             self.fault = str(said.get("fault", self.fault))
@@ -195,7 +206,7 @@ class Lane:
     def _end(self, code: int) -> None:
         self.code = code
         self.phase = Phase.DIED
-        self.ready, self.running = 0, ()
+        self.ready, self.reserved, self.busy = 0, (), 0
         for fd in (self.status_fd, self._control_fd):
             if fd is not None:
                 os.close(fd)

@@ -8,11 +8,14 @@ from functools import partial
 from jetq.clock import Clock
 from jetq.errors import JetqError
 from jetq.log import Log
+from jetq.page import Entry
 from jetq.service.lane import Lane, LaneCommands, Phase
 from jetq.store.base import BeatReply
 
 #: Jobs of the processes lane at once: the ledger is its gate, not this number.
 LONG_JOBS = 256
+#: Slots of a page beyond the node's own: somebody may grow a pool by remote control.
+SPARE = 32
 
 _log = Log("lanes")
 
@@ -20,8 +23,10 @@ _log = Log("lanes")
 class Lanes:
     """The first is the one that makes the node ``up``. Called by the main thread; others may read the properties."""
 
-    def __init__(self, names: Sequence[str], commands: LaneCommands, *, mark: str, clock: Clock) -> None:
-        self._make = partial(Lane, commands=commands, mark=mark, clock=clock)
+    def __init__(self, names: Sequence[str], commands: LaneCommands, *, slots: int, mark: str, clock: Clock) -> None:
+        """``slots``: of the node; ``mark``: of the run's processes."""
+        self._slots = slots
+        self._new = partial(Lane, commands=commands, mark=mark, clock=clock)
         self._all = [self._make(name) for name in names]
 
     @property
@@ -30,9 +35,14 @@ class Lanes:
         return self._all[0].ready > 0
 
     @property
-    def running(self) -> tuple[str, ...]:
-        """The ids of all jobs that lanes say they run, in order."""
-        return union(lane.running for lane in self._all)
+    def running(self) -> list[Entry]:
+        """What runs, by the pages of the lanes."""
+        return [entry for lane in self._all for entry in lane.running]
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """The ids of all jobs that lanes say they have taken and not started, in order."""
+        return union(lane.reserved for lane in self._all)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -80,19 +90,22 @@ class Lanes:
             if restart and lane.is_due() and (plain or lane.name != "plain"):
                 lane.start()
 
-    def tell(self, reply: BeatReply, *, slots: int, takes: bool) -> None:
+    def tell(self, reply: BeatReply, *, takes: bool) -> None:
         """Pass on the ledger's last answer: what each lane may take, from which queues, and what it shall kill."""
-        plain = sum(len(lane.running) for lane in self._all if lane.name == "plain")
+        plain = sum(lane.busy for lane in self._all if lane.name == "plain")
         for lane in self._all:
             if lane.phase is Phase.RUNS:
                 long = lane.name == "processes"
-                room = LONG_JOBS if long else min(lane.ready, int(slots - reply.long_slots) - plain)
+                room = LONG_JOBS if long else min(lane.ready, int(self._slots - reply.long_slots) - plain)
                 lane.say(
                     allow=max(0, room) if takes else 0,
                     cohorts=[] if long else list(reply.cohorts),
                     cancel=list(reply.cancel),
                     stop=False,
                 )
+
+    def _make(self, name: str) -> Lane:
+        return self._new(name, slots=LONG_JOBS if name == "processes" else self._slots + SPARE)
 
     def ask_to_stop(self) -> None:
         """Ask all to end once nothing runs."""

@@ -161,7 +161,8 @@ class RedisStore:
             "beat",
             *(b.node, b.epoch, b.seq, b.state, json.dumps(b.rates), b.net, b.weight, b.trim),
             json.dumps(b.metrics.as_json()),
-            json.dumps(list(b.running)),
+            json.dumps(b.running),
+            json.dumps(b.reserved),
             random.random(),
         )
         if not got[0]:

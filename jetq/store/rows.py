@@ -56,7 +56,7 @@ def node_row(name: str, h: Mapping[str, str], *, used: float, now_s: float, spee
         identity=h.get("identity", ""),
         epoch=h.get("epoch", ""),
         version=h.get("version", ""),
-        running=_json(h.get("running")) or [],
+        running=[job for job, _claimer in _json(h.get("running")) or []],
     )
 
 

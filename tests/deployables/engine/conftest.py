@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from jetq import ids
+from jetq import ids, page, process
 from jetq.config import Settings
 from jetq.engine.app import create_app
 from jetq.model.beat import Beat, Metrics, NodeFacts
@@ -36,14 +36,16 @@ class Node:
         control_r, self.control = os.pipe()
         self.status, status_w = os.pipe()
         env = {**os.environ, "JETQ_BROKER_URL": url, "JETQ_POOL": pool, "PYTHONPATH": f"{HERE}:{Path.cwd()}"}
-        argv = [sys.executable, str(HERE / "lane_main.py"), name, self.epoch, str(slots), str(control_r), str(status_w)]
+        self.page, page_fd = page.create(slots)
+        fds = (control_r, status_w, page_fd)
+        argv = [sys.executable, str(HERE / "lane_main.py"), name, self.epoch, str(slots), *map(str, fds)]
         with log.open("ab") as out:
-            self.process = subprocess.Popen(argv, env=env, pass_fds=(control_r, status_w), stdout=out, stderr=out)
-        os.close(control_r)
-        os.close(status_w)
+            self.process = subprocess.Popen(argv, env=env, pass_fds=fds, stdout=out, stderr=out)
+        for fd in fds:
+            os.close(fd)
         self.seq = 0
         self.state = "starting"
-        self.said: dict[str, object] = {"ready": 0, "running": []}
+        self.said: dict[str, object] = {"ready": 0, "reserved": []}
         self._stop = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -60,6 +62,11 @@ class Node:
             if self.state == "starting" and self.said["ready"]:
                 self.state = "up"
             self.beat()
+
+    @property
+    def running(self) -> list[str]:
+        """The jobs that run by the page."""
+        return [entry.job_id for entry in self.page.living(process.born)]
 
     def beat(self) -> None:
         """Beat once, and pass on what the ledger says, as the agent does."""

@@ -1,4 +1,4 @@
-"""Start one lane as the agent would: ``lane_main.py NODE EPOCH SIZE CONTROL_FD STATUS_FD``."""
+"""Start one lane as the agent would: ``lane_main.py NODE EPOCH SIZE CONTROL_FD STATUS_FD PAGE_FD``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def die(store: RedisStore, where: str, job_id: str) -> None:
 if __name__ == "__main__":
     for name in SEAMS:
         seam(name)
-    node, epoch, size, control_fd, status_fd = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
+    node, epoch, size, control_fd, status_fd, page_fd = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:7])
     settings = Settings.from_environ()
     os.environ.update(JETQ_NODE=node, JETQ_EPOCH=epoch)
     app = create_app(settings, os.environ["JETQ_BROKER_URL"])
@@ -43,12 +43,13 @@ if __name__ == "__main__":
     sys.exit(
         run_lane(
             app,
-            lane=sys.argv[6] if len(sys.argv) > 6 else "tasks",
+            lane=sys.argv[7] if len(sys.argv) > 7 else "tasks",
             node=node,
             epoch=epoch,
             pool_size=size,
             control_fd=control_fd,
             status_fd=status_fd,
+            page_fd=page_fd,
             settings=settings,
         )
     )

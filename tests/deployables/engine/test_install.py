@@ -11,6 +11,7 @@ import pytest
 from celery import Celery
 
 import jetq
+from jetq import page
 from jetq.config import Settings
 from jetq.engine.app import create_app
 from jetq.errors import UsageError
@@ -50,17 +51,19 @@ def test_work_without_the_ledger_is_read_by_the_plain_lane_only(bench, start_nod
     control_r, control_w = os.pipe()
     status_r, status_w = os.pipe()
     here = os.path.dirname(__file__)
-    argv = [sys.executable, f"{here}/lane_main.py", "a", "e", "1", str(control_r), str(status_w), "plain"]
+    page_fd = page.create(1)[1]
+    fds = (control_r, status_w, page_fd)
+    argv = [sys.executable, f"{here}/lane_main.py", "a", "e", "1", *map(str, fds), "plain"]
     env = {**os.environ, "JETQ_BROKER_URL": redis_url, "PYTHONPATH": f"{here}:{os.getcwd()}"}
     with (tmp_path / "plain.log").open("wb") as out:
-        lane = subprocess.Popen(argv, env=env, pass_fds=(control_r, status_w), stdout=out, stderr=out)
+        lane = subprocess.Popen(argv, env=env, pass_fds=fds, stdout=out, stderr=out)
     try:
         assert job.get(timeout=30) == 2
         assert bench.runs(job.id) == 1
     finally:
         lane.send_signal(signal.SIGTERM)
         lane.wait(20)
-        for fd in (control_r, control_w, status_r, status_w):
+        for fd in (*fds, control_w, status_r):
             os.close(fd)
 
 

@@ -150,7 +150,7 @@ def test_cancel_kills_a_running_body_and_its_lease_goes_with_it(bench, lane) -> 
 def test_cancel_kills_a_body_that_does_not_end_by_itself(bench, lane, task) -> None:
     job = bench.app.send_task(*task)
     bench.until(lambda: bench.runs(job.id), "it runs")
-    bench.until(lambda: job.id in lane.said["running"], "the lane says so")
+    bench.until(lambda: job.id in lane.running, "the lane says so")
 
     bench.store.cancel(job.id, "enough")
 
@@ -160,15 +160,15 @@ def test_cancel_kills_a_body_that_does_not_end_by_itself(bench, lane, task) -> N
 
 def test_a_cancelled_body_holds_its_slot_until_it_has_gone(bench, lane) -> None:
     job = bench.app.send_task("yard.stubborn", (1.5,))
-    bench.until(lambda: job.id in lane.said["running"], "the lane says that it runs")
+    bench.until(lambda: job.id in lane.running, "the lane says that it runs")
 
     bench.store.cancel(job.id, "enough")
     seen = lane.seq
     bench.until(lambda: lane.seq > seen + 2, "the lane was asked")
 
-    assert job.id in lane.said["running"]
+    assert job.id in lane.running
     bench.ended(job.id, "CANCELLED")
-    bench.until(lambda: not lane.said["running"], "nothing runs")
+    bench.until(lambda: not lane.running, "nothing runs")
     bench.idle()
 
 

@@ -20,7 +20,7 @@ subprocess.Popen(["setsid", "sleep", "600"], close_fds=True)
 print(json.dumps({"tasks": ["b", "a"]}), "no JSON", json.dumps({"ready": 2}), sep="\\n", file=status)
 for line in control:
     said = json.loads(line)
-    print(json.dumps({"ready": said["allow"], "running": said["cancel"]}), file=status)
+    print(json.dumps({"ready": said["allow"], "reserved": said["cancel"]}), file=status)
 """
 
 
@@ -30,8 +30,8 @@ class Commands:
     def __init__(self, code: str) -> None:
         self.code = code
 
-    def argv(self, lane: str, *, control_fd: int, status_fd: int) -> list[str]:
-        return [sys.executable, "-c", self.code, str(control_fd), str(status_fd)]
+    def argv(self, lane: str, *, control_fd: int, status_fd: int, page_fd: int) -> list[str]:
+        return [sys.executable, "-c", self.code, str(control_fd), str(status_fd), str(page_fd)]
 
     def environ(self) -> dict[str, str]:
         return dict(os.environ)
@@ -47,7 +47,7 @@ def make_lane(clock):
     made: list[Lane] = []
 
     def make(code: str = ECHO) -> Lane:
-        made.append(Lane("tasks", Commands(code), mark=f"{ids.random64()}.run", clock=clock))
+        made.append(Lane("tasks", Commands(code), slots=2, mark=f"{ids.random64()}.run", clock=clock))
         return made[-1]
 
     yield make
@@ -66,8 +66,8 @@ def test_a_lane_says_what_it_has_and_follows_what_it_is_told(make_lane, wait_unt
 
     lane.say(allow=1, cancel=["job-1"])
 
-    heard(lane, wait_until, lambda: lane.running)
-    assert (lane.tasks, lane.ready, lane.running) == (("b", "a"), 1, ("job-1",))
+    heard(lane, wait_until, lambda: lane.reserved)
+    assert (lane.tasks, lane.ready, lane.reserved) == (("b", "a"), 1, ("job-1",))
 
 
 def test_the_same_is_not_said_twice(make_lane, wait_until):
@@ -100,7 +100,7 @@ def test_a_word_longer_than_the_pipe_arrives_whole(make_lane, wait_until):
 
     lane.say(allow=1, cancel=jobs)
 
-    heard(lane, wait_until, lambda: (lane.say(allow=1, cancel=jobs), len(lane.running) == len(jobs))[1])
+    heard(lane, wait_until, lambda: (lane.say(allow=1, cancel=jobs), len(lane.reserved) == len(jobs))[1])
 
 
 def test_a_killed_lane_is_noticed_once_and_nothing_of_it_stays(make_lane, wait_until):
