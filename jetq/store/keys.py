@@ -12,7 +12,8 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     boards                           SET                                board models seen
     leases:<node>                    HASH                               job id -> "slots gpu mem_bytes kind"; load = sum
     cohorts                          HASH                               cohort -> {"labels", "slots", "gpu", "mem"}
-    views                            HASH                               "strategy cohort" -> least, learned or stride
+    views                            HASH                               "strategy cohort" -> [least, learned or stride,
+                                                                        then the boards that have an index of it]
     free:<strategy> <cohort>:<board> ZSET                               nodes with a free slot by score, lowest is next
     pass:<strategy>                  HASH                               stride: node -> pass value; "*": the turn
     node.<name>                      LIST    (+ priority suffix)        messages for the node's tasks lane

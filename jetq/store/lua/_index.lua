@@ -1,11 +1,21 @@
 -- Which cohorts a node serves, and which indexes it is in.
 --
 -- uses  base room
+
 local function serves(labels, n, c)
   for _, label in ipairs(c.labels) do
     if not labels[label] then return false end
   end
   return n[2] + 0 >= c.slots and n[3] + 0 >= c.gpu and n[4] + 0 >= c.mem
+end
+
+-- A view names the boards that it has an index of: a pick looks at these.
+local function add_board(name, view, board)
+  for i = 2, #view do
+    if view[i] == board then return end
+  end
+  view[#view + 1] = board
+  call('HSET', P .. 'views', name, cjson.encode(view))
 end
 
 -- Work out which cohorts a node serves and which indexes it is in; returns its cohorts.
@@ -30,7 +40,9 @@ local function index_node(node)
     local strategy, cohort = string.match(all[i], '^(%S+) (%S+)$')
     local c, rate = known[cohort], rates[strategy]
     if c and rate then
-      views[#views + 1] = { 'free:' .. all[i] .. ':' .. n[5], all[i + 1], rate, c.slots, c.gpu, c.mem, strategy }
+      local view = cjson.decode(all[i + 1])
+      add_board(all[i], view, n[5])
+      views[#views + 1] = { 'free:' .. all[i] .. ':' .. n[5], view[1], rate, c.slots, c.gpu, c.mem, strategy }
     end
   end
   table.sort(cohorts)

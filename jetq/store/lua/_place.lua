@@ -1,9 +1,9 @@
 -- Pick a node and give it a job.
 --
 -- uses  base room
+
 -- Does a shared queue that this node serves hold a job of the same or higher priority?
 local function backlog(node, prio)
-  if call('ZCARD', P .. 'waiting') == 0 then return false end
   for _, c in ipairs(cjson.decode(call('HGET', P .. 'node:' .. node, 'cohorts') or '[]')) do
     for _, step in ipairs({ 0, 3, 6 }) do
       if step <= tonumber(prio) and call('LLEN', list_key('shared:' .. c, step)) > 0 then return true end
@@ -12,22 +12,31 @@ local function backlog(node, prio)
   return false
 end
 
+-- Read once, for all jobs of an order, which indexes a pick looks at. False: its view is not there.
+local function find_view(o)
+  local name = o.strategy .. ' ' .. o.cohort
+  local view = cjson.decode(call('HGET', P .. 'views', name) or 'false')
+  if not view then return false end
+  o.indexes, o.speeds = {}, {}
+  if o.how == 'learned' and #view > 2 then o.speeds = call('HMGET', P .. 'speed:' .. o.name, unpack(view, 2)) end
+  for i = 2, #view do o.indexes[i - 1] = P .. 'free:' .. name .. ':' .. view[i] end
+  return true
+end
+
 -- The best node with a free slot, or nil. o: name, strategy, how, cohort, prio
 local function pick(o)
-  if not o.boards then  -- once for all jobs of an order
-    o.boards, o.speeds = call('SMEMBERS', P .. 'boards'), {}
-    if o.how == 'learned' and #o.boards > 1 then o.speeds = call('HMGET', P .. 'speed:' .. o.name, unpack(o.boards)) end
-  end
-  local boards, speeds = o.boards, o.speeds
+  if not o.indexes and not find_view(o) then return nil end
   local best, node
-  for i, board in ipairs(boards) do
-    local t = call('ZRANGE', P .. 'free:' .. o.strategy .. ' ' .. o.cohort .. ':' .. board, 0, 0, 'WITHSCORES')
+  for i, index in ipairs(o.indexes) do
+    local t = call('ZRANGE', index, 0, 0, 'WITHSCORES')
     if t[1] then
-      local s = t[2] / (speeds[i] or 1)
+      local s = t[2] / (o.speeds[i] or 1)
       if not best or s < best then best, node = s, t[1] end
     end
   end
-  if not node or backlog(node, o.prio) then return nil end
+  if not node then return nil end
+  o.clear = o.clear or call('ZCARD', P .. 'waiting') == 0  -- until a job of this order has to wait
+  if not o.clear and backlog(node, o.prio) then return nil end
   if o.how == 'stride' then
     local rate = cjson.decode(call('HGET', P .. 'node:' .. node, 'rates'))[o.strategy]
     call('HSET', P .. 'pass:' .. o.strategy, node, string.format('%.17g', best + rate), '*', string.format('%.17g', best))
@@ -47,10 +56,10 @@ local function place(id, o, token, msg, push, salt, t, record)
   local node = pick(o)
   t = t or now()
   if node then
-    call('HSET', P .. 'leases:' .. node, id, o.lease)
-    rescore(node, salt)
+    hold(id, node, o.lease, salt)
   else
-    call('ZADD', P .. 'waiting', t, id)
+    o.clear = nil
+    call('ZADD', P .. 'waiting', micros(t), id)
   end
   local state = node and 'ASSIGNED' or 'QUEUED'
   call('HSET', P .. 'job:' .. id, 'state', state, 'node', node or '', 'token', token, 'assigned_at', stamp(t), unpack(record or {}))

@@ -1,6 +1,11 @@
 -- Leases: how much room a node has, and where that puts it in the indexes.
 --
 -- uses  base
+
+-- What this script has read of nodes, by name. Only a script that changes no node's facts sets it (to {}): to read each
+-- node once, however many jobs it places. Where it is nil, every look is a fresh one.
+local seen
+
 -- Sum the live leases of a node: slots, gpu, mem, and the slots held by streams and gangs.
 local function usage(node)
   local used, gpu, mem, long = 0, 0, 0, 0
@@ -16,33 +21,58 @@ local function usage(node)
   return used, gpu, mem, long
 end
 
+-- A node's facts and its load (used, used_gpu, used_mem); a node that nobody knows has no views.
+local function look(node)
+  local f = seen and seen[node]
+  if not f then
+    local n = call('HMGET', P .. 'node:' .. node, 'views', 'state', 'slots', 'gpu', 'mem', 'planned', 'net', 'epoch', 'board')
+    f = { views = n[1] and cjson.decode(n[1]), up = n[2] == 'up', slots = tonumber(n[3]), gpu = tonumber(n[4]),
+      mem = tonumber(n[5]), planned = tonumber(n[6] or 0), net = tonumber(n[7]), epoch = n[8], board = n[9] }
+    if seen then seen[node] = f end
+  end
+  if not f.used then f.used, f.used_gpu, f.used_mem = usage(node) end
+  return f
+end
+
+-- Is there room for so much on a node that look gave?
+local function fits(f, slots, gpu, mem)
+  return f.up and f.used + slots + f.planned <= f.slots and f.used_gpu + gpu <= f.gpu and f.used_mem + mem <= f.mem
+end
+
 -- Put a node where its free room belongs in every index it is part of, or take it out. salt (0..1) breaks ties.
 local function rescore(node, salt)
-  local n = call('HMGET', P .. 'node:' .. node, 'state', 'slots', 'gpu', 'mem', 'planned', 'net', 'views')
-  if not n[7] then return end
-  local used, gpu, mem = usage(node)
-  local room = n[2] - used - (n[5] or 0)
-  for _, v in ipairs(cjson.decode(n[7])) do
-    local key, how, rate, slots, g, m = v[1], v[2], v[3], v[4], v[5], v[6]
-    if n[1] == 'up' and room >= slots and n[3] - gpu >= g and n[4] - mem >= m then
+  local f = look(node)
+  for _, v in ipairs(f.views or {}) do
+    local key, how, rate = P .. v[1], v[2], v[3]
+    if fits(f, v[4], v[5], v[6]) then
       local score
       if how == 'stride' then
         -- Who was full or away goes on at the others' turn: it may not catch up on what it missed.
         local pass = call('HMGET', P .. 'pass:' .. v[7], node, '*')
         score = math.max(pass[1] or 0, pass[2] or 0)
       elseif how == 'learned' then
-        score = (n[2] + used + 1) * rate * (1 + salt * 1e-6) + n[6]
+        score = (f.slots + f.used + 1) * rate * (1 + salt * 1e-6) + f.net
       else
-        score = (used + 1) * rate * (1 + salt * 1e-6)
+        score = (f.used + 1) * rate * (1 + salt * 1e-6)
       end
-      call('ZADD', P .. key, score, node)
+      call('ZADD', key, score, node)
     else
-      call('ZREM', P .. key, node)
+      call('ZREM', key, node)
     end
   end
 end
 
+-- Let a job hold what its lease says.
+local function hold(id, node, lease, salt)
+  local new = call('HSET', P .. 'leases:' .. node, id, lease)
+  local f = seen and seen[node]
+  if f and f.used then f.used = new == 1 and lease == '1 0 0 task' and f.used + 1 or nil end
+  rescore(node, salt)
+end
+
 local function release(id, node, salt)
-  if node and node ~= '' and call('HDEL', P .. 'leases:' .. node, id) == 1 then rescore(node, salt) end
+  if not node or node == '' or call('HDEL', P .. 'leases:' .. node, id) == 0 then return end
+  if seen and seen[node] then seen[node].used = nil end
+  rescore(node, salt)
 end
 

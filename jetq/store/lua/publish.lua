@@ -9,7 +9,6 @@
 --       or nothing at all, where `declared` has changed: read it and ask again
 if A[13] ~= '-' and A[13] ~= (call('HGET', P .. 'declared', '*') or '') then return {} end
 local o = { name = A[3], kind = A[4], strategy = A[5], how = A[6], cohort = A[7], prio = A[9], lease = A[10], max = A[11] }
-local view = o.strategy .. ' ' .. o.cohort
 
 local function anybody(cohort)
   local c = cjson.decode(cohort)
@@ -22,16 +21,17 @@ local function anybody(cohort)
   return false
 end
 
-if call('HEXISTS', P .. 'views', view) == 0 then
+if not find_view(o) then
   if o.cohort ~= 'any' and A[12] ~= '1' and call('HEXISTS', P .. 'cohorts', o.cohort) == 0 and not anybody(A[8]) then
     local out = {}
     for i = 14, #A, 7 do out[#out + 1] = 'refused\t\t\tnobody' end
     return out
   end
   call('HSET', P .. 'cohorts', o.cohort, A[8])
-  call('HSET', P .. 'views', view, o.how)
+  call('HSET', P .. 'views', o.strategy .. ' ' .. o.cohort, cjson.encode({ o.how }))
   for _, node in ipairs(call('SMEMBERS', P .. 'nodes')) do reindex(node, tonumber(A[2])) end
 end
+seen = {}  -- from here on no node's facts change
 
 local function answer_of(verdict, state, node, why)
   return verdict .. '\t' .. state .. '\t' .. (node or '') .. '\t' .. (why or '')
@@ -54,25 +54,28 @@ for _, field in ipairs(USUAL_FIELDS) do
   end
 end
 
-local out = {}
+local t, out, messages, fresh, nothing = now(), {}, {}, {}, {}
 for i = 14, #A, 7 do
   local id, pub, digest, generation, msg, delay, expires = unpack(A, i, i + 6)
-  local key = P .. 'job:' .. id
-  local salt = (A[2] * (i + 7)) % 1
-  local old = call('HMGET', key, 'state', 'digest', 'gen', 'node', 'attempts', 'name', 'replaced', 'expires', 'at', 'cancel_asked')
+  local key, salt, old = P .. 'job:' .. id, (A[2] * (i + 7)) % 1, nothing
+  if call('EXISTS', key) == 1 then
+    old = call('HMGET', key, 'state', 'digest', 'gen', 'node', 'attempts', 'name', 'replaced', 'expires', 'at', 'cancel_asked')
+  end
   local answer = old[1] and again(old, digest, tonumber(generation))
   if answer then
     out[#out + 1] = answer
   else
-    local token, t = (old[5] or '0') .. '-' .. A[1] .. (i > 14 and '.' .. i or ''), now()
+    local token = (old[5] or '0') .. '-' .. A[1] .. (i > 14 and '.' .. i or '')
     if old[1] then
       release(id, old[4], salt)
       forget_places(id)
       call('HDEL', key, 'claimer', 'epoch', 'started_at', 'replaced', 'outcome', unpack(USUAL_FIELDS))
     else
-      call('ZADD', P .. 'jobs', t, id)
+      fresh[#fresh + 1] = micros(t)
+      fresh[#fresh + 1] = id
     end
-    call('SET', P .. 'msg:' .. id, msg)
+    messages[#messages + 1] = P .. 'msg:' .. id
+    messages[#messages + 1] = msg
     local record = { 'at', old[9] or stamp(t), 'pub', pub, 'digest', digest, 'gen', generation, unpack(same) }
     local late = expires ~= '' and t + expires or old[8]
     if late then
@@ -94,4 +97,6 @@ for i = 14, #A, 7 do
     end
   end
 end
+if fresh[1] then call('ZADD', P .. 'jobs', unpack(fresh)) end
+if messages[1] then call('MSET', unpack(messages)) end
 return out
