@@ -7,7 +7,9 @@
     │   └── NoNodeCarries     a required label, GPU or memory that no node has
     ├── BrokerError           the broker cannot be used
     │   ├── BrokerDown        it does not answer (exit 69)
+    │   │   └── BrokerUnsure  it was started anew, and nodes are still telling it what runs
     │   └── BrokerUnfit       too old, a cluster, wrong scheme, wrong password, TLS to a plain port (exit 2)
+    ├── NodeAlive             a node that still beats cannot be forgotten
     ├── NameTaken             a live node of another identity has this name (exit 2)
     ├── PublishRefused        the id is in use for other work
     ├── PublishUnknown        the broker did not answer: the job may or may not exist (exit 69)
@@ -65,10 +67,25 @@ class BrokerDown(BrokerError):
     exit_code = 69
 
 
+class BrokerUnsure(BrokerDown):
+    """The server was started anew and may have lost its last writes: for some seconds it takes no claim and no end."""
+
+    def __init__(self) -> None:
+        super().__init__("the broker was started anew; for some seconds it takes no claims: try again in a moment")
+
+
 class BrokerUnfit(BrokerError):
     """The broker answers but cannot serve jetq (version, mode, scheme, password)."""
 
     exit_code = 2
+
+
+class NodeAlive(JetqError):
+    """A node that still beats cannot be forgotten."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(f"node {node!r} is alive: stop it first, or give it no new work: `jetq node drain {node}`")
+        self.node = node
 
 
 class NameTaken(JetqError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from dataclasses import dataclass, field
 from types import MethodType
@@ -137,14 +138,14 @@ class Capacity(bootsteps.StartStopStep):
         for request in list(state.reserved_requests):
             if request.id in self.control.cancel and request.id not in self._killed:
                 self._killed[request.id] = time.monotonic()
-                request.terminate(c.pool)
+                request.end(c.pool)
 
     def _insist(self, pool: Any) -> None:
         """Kill what ignored SIGTERM."""
         asked = {r: self._killed[r.id] for r in list(state.reserved_requests) if r.id in self._killed}
         for request, asked_at in asked.items():
             if time.monotonic() - asked_at > KILL_AFTER_S:
-                request.terminate(pool, "KILL")
+                request.end(pool, signal.SIGKILL)
         self._killed = {request.id: asked_at for request, asked_at in asked.items()}
 
     def _follow_cohorts(self, c: Any) -> None:

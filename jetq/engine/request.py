@@ -87,8 +87,14 @@ class Request(Stock):
         if self.pub is None or not self.time_start:
             super().terminate(pool, signal)
             return
-        number = signals.SIGKILL if signal == "KILL" else signals.SIGTERM
         patiently(LaneSide.store.cancel, self.id, "revoked (terminated)")
+        self.end(pool, signals.SIGKILL if signal == "KILL" else signals.SIGTERM)
+
+    def end(self, pool: Any, number: signals.Signals = signals.SIGTERM) -> None:
+        """Signal the process group of the child that runs this job, as the ledger asked."""
+        if self.pub is None or not self.time_start:
+            super().terminate(pool, number.name.removeprefix("SIG"))
+            return
         _signal_group(self.worker_pid, number)
         pool.terminate_job(self.worker_pid, number)
 

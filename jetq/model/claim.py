@@ -29,11 +29,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A job that a node holds a lease for."""
+    """A job that a node holds a lease for, as its record says."""
 
     job_id: str
-    kind: str
-    state: str
+    state: str  # "" where the record is not there
     token: str
     claimer: str
-    cancel_asked: bool
+    node: str  # that the record names
+    kind: str

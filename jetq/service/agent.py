@@ -10,17 +10,17 @@ from jetq.clock import Clock, boot_s
 from jetq.errors import BrokerError, JetqError, UsageError
 from jetq.log import Log
 from jetq.model.beat import NodeFacts
-from jetq.policy import boards, speed
 from jetq.probe.base import Probe
 from jetq.service.beats import Beater, Word
+from jetq.service.drain import Drain
+from jetq.service.duties import DutyLedger, duties
 from jetq.service.lane import KINDS, Lane, LaneCommands
 from jetq.service.lanes import Lanes, union
-from jetq.service.loop import Loop, Outage
+from jetq.service.leader import Leader
+from jetq.service.loop import Outage
 from jetq.service.waker import Waker
-from jetq.store.base import After, BeatReply, Delivery, NodeKeeper
+from jetq.store.base import After, BeatReply, Delivery
 
-#: Time between two looks at due work (s), and between two slow readings and lessons (s).
-DUE_S, SLOW_S = 0.5, 5.0
 #: The main loop looks at its lanes at least this often (s).
 LOOK_S = 0.5
 #: A call that the broker did not answer is repeated after this (s).
@@ -33,7 +33,7 @@ UNPLANNED = 1
 _log = Log("agent")
 
 
-class AgentLedger(NodeKeeper, Protocol):
+class AgentLedger(DutyLedger, Protocol):
     """What the agent asks of the ledger."""
 
     def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge") -> str:
@@ -61,8 +61,6 @@ class Agent:
         """``mark``: marker of this run's processes, ``KEY.RUN``; what other runs of the key left is killed first."""
         self._facts = facts
         self._ledger = ledger
-        self._delivery = delivery
-        self._probe = probe
         self._mark = mark
         self._dead_s = dead_s
         self._grace_s = grace_s
@@ -75,11 +73,9 @@ class Agent:
         self._joined: tuple[str, ...] | None = None  # names of the tasks the ledger knows of; None: not joined
         self._lanes = Lanes(lanes, commands, slots=facts.slots, mark=mark, clock=clock)
         self._beater = Beater(facts, ledger, probe, self._word, clock=clock, answered=self._answered)
-        self._loops = [
-            Loop("beat", dead_s / 5, self._beater.beat, self._outage),
-            Loop("due", DUE_S, self._hand_on, self._outage),
-            Loop("slow", SLOW_S, self._look_slowly, self._outage),
-        ]
+        self._drain = Drain(ledger, facts.name, facts.epoch, clock=clock)
+        leader = Leader(ledger, facts.name, facts.epoch, dead_s=dead_s, clock=clock)
+        self._loops = duties(self._beater, leader, ledger, delivery, probe, self._outage, beat_s=dead_s / 5)
 
     # What signal handlers and other threads may call ----------------------------------------------------------------
 
@@ -194,8 +190,10 @@ class Agent:
         if self._joined not in (None, names) and self._try(lambda: self._join(names)):
             self._try(self._beater.beat)
         if self._reply is not None:
-            takes = not self._stops and not self._beater.excluded
-            self._lanes.tell(self._reply, takes=takes)
+            reply = self._reply
+            self._try(lambda: self._drain.follow(reply))
+            takes = not self._stops and not self._beater.excluded and not self._drain.is_on
+            self._lanes.tell(reply, takes=takes)
 
     # The ledger -----------------------------------------------------------------------------------------------------
 
@@ -238,17 +236,6 @@ class Agent:
     def _is_over(self) -> bool:
         """Tell whether this run has no right to go on: all it has is then killed at once."""
         return self._orphaned or (self._reply is not None and not self._reply.accepted)
-
-    def _hand_on(self) -> None:
-        for ended in self._ledger.due():
-            self._delivery.settle(ended)
-            self._ledger.told(ended.job_id)
-
-    def _look_slowly(self) -> None:
-        """Read what takes long, and learn speeds from the runs that ended since anybody last looked."""
-        self._probe.refresh()
-        for name, runs in self._ledger.fresh_runs().items():
-            self._ledger.set_speeds(name, speed.factors(runs, {board: boards.prior(board) for board in runs}))
 
     def _try(self, call: Callable[[], object]) -> bool:
         """Call once. False: the broker is away, or a process cannot be killed; both are told."""

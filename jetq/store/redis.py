@@ -13,15 +13,16 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from jetq import ids
-from jetq.errors import BrokerDown, NameTaken, NoSuchJob, PublishUnknown
+from jetq.errors import BrokerDown, BrokerUnsure, NameTaken, NoSuchJob, PublishUnknown
 from jetq.model.address import Address
 from jetq.model.beat import Beat, NodeFacts, NodeRow
-from jetq.model.claim import Claim, Ended, Held
+from jetq.model.claim import Claim, Held
 from jetq.model.job import JobRow
 from jetq.model.needs import PRIORITY_STEPS
 from jetq.policy import strategies
 from jetq.store import keys, orders, rows, scripts
 from jetq.store.base import After, BeatReply, Order, Parcel, Placed, StoredResult
+from jetq.store.leading import LeaderSide, held_jobs, seed, text
 
 #: Socket and connect timeout (s): with one retry a frozen broker is an error within 6 s.
 TIMEOUT_S = 2.0
@@ -47,7 +48,7 @@ def connect(url: str, *, timeout_s: float = TIMEOUT_S, retries: int = 1) -> redi
     return cast("redis.Redis", sentinels.master_for(address.master, **login, **options))
 
 
-class RedisStore:
+class RedisStore(LeaderSide):
     """All roles of ``store.base`` on one client."""
 
     def __init__(self, client: redis.Redis, cluster: str, *, ttl_s: int = 24 * 3600) -> None:
@@ -86,14 +87,16 @@ class RedisStore:
 
     def claim(self, job_id: str, pub: str, node: str, epoch: str, claimer: str) -> Claim:
         """Ask to run a job whose message arrived."""
-        got = self._run("claim", job_id, pub, node, epoch, claimer, *_seed(), self._ttl_s)
-        verdict, token, attempts, rest = _text(got[0]), _text(got[1]), int(got[2]), _text(got[3])
+        got = self._run("claim", job_id, pub, node, epoch, claimer, *seed(), self._ttl_s)
+        if text(got[0]) == "unsure":
+            raise BrokerUnsure
+        verdict, token, attempts, rest = text(got[0]), text(got[1]), int(got[2]), text(got[3])
         refused = verdict == "refused"
         return Claim(cast(Any, verdict), token, attempts, "" if refused else rest, rest if refused else "")
 
     def finish(self, job_id: str, token: str, claimer: str, outcome: str) -> bool:
         """Record how the body ended, before anything is told of it."""
-        return bool(self._run("finish", job_id, token, claimer, outcome))
+        return _sure(self._run("finish", job_id, token, claimer, outcome)) == 1
 
     def settle(
         self,
@@ -110,11 +113,11 @@ class RedisStore:
         args: list[Any] = [job_id, token, claimer, state, result, error, self._ttl_s, random.random()]
         if stored is not None:
             args += (stored.key, stored.payload, stored.ttl_s)
-        return int(self._run("settle", *args)) == 1
+        return _sure(self._run("settle", *args)) == 1
 
     def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge") -> str:
         """Report that what ran the job is gone."""
-        return _text(self._run("lost", job_id, node, claimer or "", why, then, *_seed(), self._ttl_s))
+        return text(self._run("lost", job_id, node, claimer or "", why, then, *seed(), self._ttl_s))
 
     def drop(self, job_id: str, pub: str, node: str, state: str, why: str) -> bool:
         """End an unclaimed job that can never run."""
@@ -146,7 +149,7 @@ class RedisStore:
             *(f.name, f.identity, f.epoch, f.slots, f.gpu, f.mem_bytes, f.board, " ".join(f.labels), f.version),
             json.dumps(dict(rates)),
             dead_s,
-            *_seed(),
+            *seed(),
             self._ttl_s,
             *tasks,
         )
@@ -172,53 +175,25 @@ class RedisStore:
             tuple(json.loads(got[1])),
             float(got[2]),
             float(got[3]),
-            tuple(sorted(_text(x) for x in got[6:])),
+            tuple(sorted(text(x) for x in got[7:])),
             int(got[4] or 0),
             int(got[5] or 0),
+            float(got[6]) if got[6] else None,
         )
 
     def leave(self, node: str, epoch: str) -> None:
         """The epoch is over by plan."""
-        self._run("leave", node, epoch, *_seed(), self._ttl_s)
+        self._run("leave", node, epoch, *seed(), self._ttl_s)
 
     def held(self, node: str) -> list[Held]:
         """Return what the node holds leases for."""
-        held = []
-        for raw in self._read("HKEYS", f"{self.prefix}leases:{node}"):
-            job_id = _text(raw)
-            fields = ("kind", "state", "token", "claimer", "cancel_asked")
-            got = [_text(x) for x in self._read("HMGET", f"{self.prefix}job:{job_id}", *fields)]
-            held.append(Held(job_id, got[0] or rows.USUAL_KIND, got[1], got[2], got[3], bool(got[4])))
-        return held
+        ids_here = [text(job) for job in self._read("HKEYS", f"{self.prefix}leases:{node}")]
+        fields = ("state", "token", "claimer", "node", "kind")
+        return list(held_jobs([job, *self._read("HMGET", f"{self.prefix}job:{job}", *fields)] for job in ids_here))
 
     def again(self, node: str, epoch: str, why: str = "its node is stopping") -> int:
         """Pick the node's unclaimed jobs again."""
-        return int(self._run("again", node, epoch, why, *_seed(), self._ttl_s))
-
-    def due(self, limit: int = 100) -> list[Ended]:
-        """Publish what is due, expire what is late, hand out what Celery was not told of."""
-        return [Ended(*(_text(x) for x in row)) for row in self._run("due", limit, *_seed(), self._ttl_s)]
-
-    def told(self, job_id: str) -> None:
-        """Celery has been told of an ended job."""
-        self._read("ZREM", f"{self.prefix}tell", job_id)
-        self._read("DEL", f"{self.prefix}msg:{job_id}")
-
-    def fresh_runs(self) -> dict[str, dict[str, list[float]]]:
-        """Return the run times (s, newest first) by board of each task name that has new ones; ask once."""
-        boards = [_text(b) for b in self._read("SMEMBERS", f"{self.prefix}boards")]
-        runs = {}
-        for raw in self._read("SPOP", f"{self.prefix}fresh", 100):
-            name = _text(raw)
-            lists = {b: self._read("LRANGE", f"{self.prefix}runs:{name}:{b}", 0, -1) for b in boards}
-            runs[name] = {b: [float(x) for x in times] for b, times in lists.items() if times}
-        return runs
-
-    def set_speeds(self, name: str, speeds: Mapping[str, float]) -> None:
-        """Keep the learned speed of a task name on each board (prior = 1)."""
-        self._read("SADD", f"{self.prefix}learned", name)
-        for board, speed in speeds.items():
-            self._read("HSET", f"{self.prefix}speed:{name}", board, f"{speed:.6g}")
+        return int(self._run("again", node, epoch, why, *seed(), self._ttl_s))
 
     # Reader -------------------------------------------------------------------------------------------------------
 
@@ -229,7 +204,7 @@ class RedisStore:
 
     def jobs(self, limit: int = 1000) -> list[JobRow]:
         """Return the newest jobs, newest first."""
-        found = (self.job(_text(x)) for x in self._read("ZRANGE", f"{self.prefix}jobs", 0, limit - 1, "REV"))
+        found = (self.job(text(x)) for x in self._read("ZRANGE", f"{self.prefix}jobs", 0, limit - 1, "REV"))
         return [row for row in found if row is not None]
 
     def nodes(self) -> list[NodeRow]:
@@ -238,23 +213,23 @@ class RedisStore:
         now_s = int(seconds) + int(micros) / 1e6
         speeds = self.speeds()
         out = []
-        for name in sorted(_text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")):
+        for name in sorted(text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")):
             h = self._hash(f"node:{name}")
             leases = self._read("HVALS", f"{self.prefix}leases:{name}")
-            used = sum(float(_text(v).split()[0]) for v in leases)
+            used = sum(float(text(v).split()[0]) for v in leases)
             mine = {task: s[h["board"]] for task, s in speeds.items() if h.get("board") in s}
             out.append(rows.node_row(name, h, used=used, now_s=now_s, speed=mine))
         return out
 
     def speeds(self) -> dict[str, dict[str, float]]:
         """Return the learned speeds: task name -> board -> factor."""
-        names = sorted(_text(x) for x in self._read("SMEMBERS", f"{self.prefix}learned"))
+        names = sorted(text(x) for x in self._read("SMEMBERS", f"{self.prefix}learned"))
         return {name: {b: float(v) for b, v in self._hash(f"speed:{name}").items()} for name in names}
 
     def task_names(self) -> set[str]:
         """Return the task names that some known node has loaded."""
-        nodes = [_text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")]
-        return {_text(t) for n in nodes for t in self._read("SMEMBERS", f"{self.prefix}tasks:{n}")}
+        nodes = [text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")]
+        return {text(t) for n in nodes for t in self._read("SMEMBERS", f"{self.prefix}tasks:{n}")}
 
     def declare(self, options: Mapping[str, Mapping[str, Any] | None]) -> None:
         """Keep what tasks ask for (``jetq`` options by task name; None: nothing), for producers without their code."""
@@ -279,7 +254,7 @@ class RedisStore:
         Raises:
             NoSuchJob: unknown id.
         """
-        if not self._run("cancel", job_id, reason, *_seed(), self._ttl_s):
+        if not self._run("cancel", job_id, reason, *seed(), self._ttl_s):
             raise NoSuchJob(job_id)
         row = self.job(job_id)
         if row is None:
@@ -288,8 +263,8 @@ class RedisStore:
 
     def queues(self) -> dict[str, int]:
         """Return how many messages each queue holds, all priorities summed."""
-        names = [keys.shared_queue(_text(c)) for c in self._read("HKEYS", f"{self.prefix}cohorts")]
-        for node in sorted(_text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")):
+        names = [keys.shared_queue(text(c)) for c in self._read("HKEYS", f"{self.prefix}cohorts")]
+        for node in sorted(text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")):
             names += [keys.own_queue(lane, node) for lane in keys.OWN_QUEUE]
         lists = {q: [self.prefix + keys.with_priority(q, p) for p in PRIORITY_STEPS] for q in names}
         return {q: sum(int(self._read("LLEN", k)) for k in ks) for q, ks in lists.items()}
@@ -297,12 +272,10 @@ class RedisStore:
     def _hash(self, key: str) -> dict[str, str]:
         got = self._read("HGETALL", self.prefix + key)
         pairs = got.items() if isinstance(got, Mapping) else zip(got[::2], got[1::2], strict=True)
-        return {_text(k): _text(v) for k, v in pairs}
+        return {text(k): text(v) for k, v in pairs}
 
 
-def _seed() -> tuple[str, float]:
-    return ids.random64(), random.random()
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else "" if value is None else str(value)
+def _sure(answer: int) -> int:
+    if answer < 0:
+        raise BrokerUnsure
+    return answer

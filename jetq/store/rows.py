@@ -41,6 +41,8 @@ def node_row(name: str, h: Mapping[str, str], *, used: float, now_s: float, spee
     state = h.get("state", "gone")
     if state != "gone" and (age_s is None or age_s > STALE_S):
         state = "stale"
+    if state == "draining" and not used and h.get("drain"):
+        state = "drained"
     return NodeRow(
         name=name,
         state=state,

@@ -22,7 +22,7 @@ local function close(id, node, state, field, text, untold, ttl, salt)
   forget_places(id)
   if node and node ~= '' then call('SREM', P .. 'cancel:' .. node, id) end
   call('HSET', key, 'state', state, field, text, 'finished_at', stamp(now()))
-  call('HDEL', key, 'outcome')
+  call('HDEL', key, 'outcome', 'evict')
   call('EXPIRE', key, ttl)
   if untold then
     call('ZADD', P .. 'tell', now(), id)

@@ -2,10 +2,12 @@
 --
 -- uses  base room place ending
 -- What ran or was to run the job is gone: pick again, or end it after its last attempt. Returns the state.
+-- Who was asked to leave its node (evict.lua) pays no attempt for it.
 local function lose(id, why, charge, seed, salt, ttl)
   local key = P .. 'job:' .. id
-  local j = call('HMGET', key, 'state', 'node', 'attempts', 'max', 'cancel_asked', 'started_at')
+  local j = call('HMGET', key, 'state', 'node', 'attempts', 'max', 'cancel_asked', 'started_at', 'evict')
   local state, node, attempts, max = j[1], j[2], tonumber(j[3] or 0), tonumber(j[4] or USUAL.max)
+  if j[7] then charge, why = false, j[7] end
   if j[5] then
     close(id, node, 'CANCELLED', 'reason', call('HGET', key, 'reason') or why, true, ttl, salt)
     return 'CANCELLED'
@@ -24,7 +26,18 @@ local function lose(id, why, charge, seed, salt, ttl)
   end
   release(id, node, salt)
   call('SREM', P .. 'cancel:' .. node, id)
-  call('HDEL', key, 'claimer', 'epoch', 'started_at')
+  call('HDEL', key, 'claimer', 'epoch', 'started_at', 'evict')
   return (place(id, order_of(id), attempts .. '-' .. seed, call('GET', P .. 'msg:' .. id), 'RPUSH', salt))
 end
 
+-- Everything that a node holds is picked again.
+local function lose_all(node, why, charge, seed, salt, ttl)
+  for i, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do
+    local j = call('HMGET', P .. 'job:' .. id, 'state', 'node')
+    if j[2] == node and (j[1] == 'ASSIGNED' or j[1] == 'RUNNING' or j[1] == 'FINISHING') then
+      lose(id, why, charge, seed .. '.' .. i, salt, ttl)
+    else
+      release(id, node, salt)
+    end
+  end
+end

@@ -1,8 +1,9 @@
 -- Let a child run a job whose message it holds, or say why not.
 --
--- uses  base room ending
+-- uses  base sure room ending
 -- ARGV  1 id  2 pub  3 node  4 epoch  5 claimer  6 seed (16 hex)  7 salt 0..1  8 ttl (s)
--- gives {verdict, token, attempts, outcome or why}; verdict: run, finish (body is done, outcome kept), full, refused
+-- gives {verdict, token, attempts, outcome or why}; verdict: run, finish (body is done, outcome kept), full, refused,
+--       unsure (the server was started anew: ask again in a moment)
 local id, pub, node, claimer, key = A[1], A[2], A[3], A[5], P .. 'job:' .. A[1]
 local j = call('HMGET', key, 'state', 'pub', 'node', 'token', 'attempts', 'claimer', 'expires', 'lease', 'outcome', 'cohort', 'prio')
 local state, token, attempts = j[1], j[4], tonumber(j[5] or 0)
@@ -11,6 +12,7 @@ local lease, cohort, prio = j[8] or USUAL.lease, j[10] or USUAL.cohort, j[11] or
 local function granted() return { j[9] and 'finish' or 'run', token, attempts, j[9] or '' } end
 local function refused(why) return { 'refused', '', attempts, why } end
 
+if not is_sure() then return { 'unsure', '', 0, '' } end
 if not state then return refused('unknown') end
 if state == 'RUNNING' or state == 'FINISHING' then
   if j[6] == claimer and j[3] == node then return granted() end

@@ -1,9 +1,10 @@
--- Publish what is due, expire what is late, and hand out what Celery was not told of. Any agent may run it, at any time.
+-- Publish what is due and expire what is late; trim the list of jobs. Running it twice does nothing more.
 --
 -- uses  base room place ending
--- ARGV  1 limit  2 seed  3 salt 0..1  4 ttl (s)
--- gives a list of {id, state, reason or error, envelope}: each is handed out once in 10 s until somebody says it was told
+-- ARGV  1 limit  2 seed  3 salt 0..1  4 ttl (s)  5 the time it should be by the caller's own clock (s, '': not known)
+-- gives 1, or 0 where the server's clock has just been set: whoever leads moves all times first (shift.lua)
 local t, salt = now(), tonumber(A[3])
+if A[5] ~= '' and math.abs(t - A[5]) > 1 then return 0 end
 for i, id in ipairs(call('ZRANGEBYSCORE', P .. 'due', '-inf', t, 'LIMIT', 0, A[1])) do
   call('ZREM', P .. 'due', id)
   local j = call('HMGET', P .. 'job:' .. id, 'state', 'attempts')
@@ -22,15 +23,4 @@ end
 for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'jobs', '-inf', t - A[4], 'LIMIT', 0, A[1])) do
   if call('EXISTS', P .. 'job:' .. id) == 0 then call('ZREM', P .. 'jobs', id) else break end
 end
-local out = {}
-for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'tell', '-inf', t - 1, 'LIMIT', 0, A[1])) do
-  local j = call('HMGET', P .. 'job:' .. id, 'state', 'error', 'reason')
-  local msg = call('GET', P .. 'msg:' .. id)
-  if j[1] and msg then
-    call('ZADD', P .. 'tell', t + 9, id)
-    out[#out + 1] = { id, j[1], j[1] == 'FAILED' and j[2] or j[3] or '', msg }
-  else
-    call('ZREM', P .. 'tell', id)
-  end
-end
-return out
+return 1

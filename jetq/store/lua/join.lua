@@ -17,13 +17,5 @@ call('DEL', P .. 'tasks:' .. node, P .. 'cancel:' .. node)
 if #A > 14 then call('SADD', P .. 'tasks:' .. node, unpack(A, 15)) end
 call('HSETNX', P .. 'cohorts', 'any', '{"labels":[],"slots":1,"gpu":0,"mem":0}')
 local cohorts = reindex(node, salt)
-if old[2] ~= A[3] then
-  for i, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do
-    if call('EXISTS', P .. 'job:' .. id) == 1 then
-      lose(id, 'its node started anew', true, A[12] .. '.' .. i, salt, A[14])
-    else
-      release(id, node, salt)
-    end
-  end
-end
+if old[2] ~= A[3] then lose_all(node, 'its node started anew', true, A[12], salt, A[14]) end
 return { 1, cjson.encode(cohorts) }

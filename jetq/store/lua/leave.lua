@@ -7,7 +7,5 @@ local node, key, salt = A[1], P .. 'node:' .. A[1], tonumber(A[4])
 if call('HGET', key, 'epoch') ~= A[2] then return 0 end
 call('HSET', key, 'state', 'gone', 'running', '[]', 'reserved', '[]')
 rescore(node, salt)
-for i, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do
-  lose(id, 'its node stopped', false, A[3] .. '.' .. i, salt, A[5])
-end
+lose_all(node, 'its node stopped', false, A[3], salt, A[5])
 return 1

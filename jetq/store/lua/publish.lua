@@ -69,7 +69,7 @@ for i = 14, #A, 7 do
     if old[1] then
       release(id, old[4], salt)
       forget_places(id)
-      call('HDEL', key, 'claimer', 'epoch', 'started_at', 'replaced', 'outcome', unpack(USUAL_FIELDS))
+      call('HDEL', key, 'claimer', 'epoch', 'started_at', 'replaced', 'outcome', 'evict', unpack(USUAL_FIELDS))
     else
       fresh[#fresh + 1] = micros(t)
       fresh[#fresh + 1] = id

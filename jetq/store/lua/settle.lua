@@ -1,9 +1,11 @@
 -- End a claimed job and free its lease; or leave it WAITING, when its id was handed on (Task.replace).
 --
--- uses  base room ending
+-- uses  base sure room ending
 -- ARGV  1 id  2 token  3 claimer  4 state  5 result (JSON or '')  6 error  7 ttl (s)  8 salt 0..1
 --       then, where a result is to be stored for Celery: 9 its key  10 payload  11 ttl (s)
--- gives 1 done, or done before under this token; 2 cancelled meanwhile; 0 the job belongs to another assignment
+-- gives 1 done, or done before under this token; 2 cancelled meanwhile; 0 the job belongs to another assignment;
+--       -1 the server was started anew: ask again in a moment
+if not is_sure() then return -1 end
 local id, key, state, salt = A[1], P .. 'job:' .. A[1], A[4], tonumber(A[8])
 local j = call('HMGET', key, 'state', 'token', 'claimer', 'node', 'name', 'started_at', 'cancel_asked')
 local mine = j[3] == A[3]

@@ -1,0 +1,60 @@
+"""All that an agent does again and again, in one list: for its node, and for the cluster while it leads."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from jetq.policy import boards, speed
+from jetq.probe.base import Probe
+from jetq.service.beats import Beater
+from jetq.service.leader import TURN_S, Leader
+from jetq.service.loop import Loop, Outage
+from jetq.store.base import Delivery, Leading, NodeKeeper
+
+#: Time between two slow readings and lessons, and between two rounds of the janitor (s).
+SLOW_S, CLEAN_S = 5.0, 60.0
+
+
+class DutyLedger(NodeKeeper, Leading, Protocol):
+    """What the duties ask of the ledger."""
+
+    def clean(self) -> int:
+        """Remove what nobody reads any more. Returns how many keys."""
+        ...
+
+
+def duties(
+    beater: Beater,
+    leader: Leader,
+    ledger: DutyLedger,
+    delivery: Delivery,
+    probe: Probe,
+    outage: Outage,
+    *,
+    beat_s: float,
+) -> list[Loop]:
+    """Return one loop per duty, not started."""
+
+    def tell() -> None:
+        if leader.leads:
+            for ended in ledger.untold():
+                delivery.settle(ended)
+                ledger.told(ended.job_id)
+
+    def learn() -> None:
+        if leader.leads:
+            for name, runs in ledger.fresh_runs().items():
+                ledger.set_speeds(name, speed.factors(runs, {board: boards.prior(board) for board in runs}))
+
+    def clean() -> None:
+        if leader.leads:
+            ledger.clean()
+
+    return [
+        Loop("beat", beat_s, beater.beat, outage),
+        Loop("probe", SLOW_S, probe.refresh, outage),
+        Loop("lead", TURN_S, leader.turn, outage),
+        Loop("tell", TURN_S, tell, outage),
+        Loop("learn", SLOW_S, learn, outage),
+        Loop("clean", CLEAN_S, clean, outage),
+    ]

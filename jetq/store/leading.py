@@ -1,0 +1,154 @@
+"""What the leader and people ask of the ledger: survey, judgement, healing, drains. Part of ``store.redis.RedisStore``."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jetq import ids
+from jetq.errors import NodeAlive, NoSuchNode
+from jetq.model.claim import Ended, Held
+from jetq.model.survey import Entry, Judgement, Lead, Survey, Verdict, node_view
+from jetq.store.rows import USUAL_KIND
+
+
+class LeaderSide:
+    """The roles ``Leading`` and ``Warden`` of ``store.base``."""
+
+    prefix: str
+    _ttl_s: int
+
+    def _run(self, name: str, *args: Any) -> Any:
+        raise NotImplementedError
+
+    def _read(self, command: str, *args: Any) -> Any:
+        raise NotImplementedError
+
+    # Leading --------------------------------------------------------------------------------------------------------
+
+    def lead(self, node: str, epoch: str, *, lease_s: float) -> Lead:
+        """Take or renew the leader's lease."""
+        term, time_s, unsure = self._run("lead", node, epoch, lease_s)
+        return Lead(int(term), float(time_s), bool(unsure))
+
+    def survey(self, epoch: str, term: int, *, oldest: int) -> Survey | None:
+        """Look at all nodes and at the jobs that have waited longest. None: the term is over."""
+        got = self._run("survey", epoch, term, oldest)
+        if not got:
+            return None
+        nodes = tuple(node_view(*(text(x) for x in row[:-1]), held=held_jobs(row[-1])) for row in got[0])
+        return Survey(nodes, tuple((text(job), text(token)) for job, token in got[1]))
+
+    def judge(self, epoch: str, term: int, judgement: Judgement) -> bool:
+        """Make a node suspect or dead. False: it has shown up meanwhile, or the term is over."""
+        j = judgement
+        return bool(self._run("judge", epoch, term, j.node, j.epoch, j.seq, j.state, j.why, *seed(), self._ttl_s))
+
+    def heal(self, epoch: str, term: int, verdicts: Sequence[Verdict]) -> list[str]:
+        """Mend what was found broken. Returns the state of each job now, "" where nothing was done."""
+        words = [word for v in verdicts for word in (v.job_id, v.token, v.action, v.node, v.why)]
+        answers = self._run("heal", epoch, term, *seed(), self._ttl_s, *words) or [""] * len(verdicts)
+        return [text(state) for state in answers]
+
+    def due(self, limit: int = 100, *, expected_s: float | None = None) -> bool:
+        """Publish what is due, expire what is late. False: the server's clock is not where it was expected."""
+        return bool(self._run("due", limit, *seed(), self._ttl_s, "" if expected_s is None else expected_s))
+
+    def untold(self, limit: int = 100) -> list[Ended]:
+        """Return what ended outside a lane and was not yet told to Celery; each comes again after 10 s."""
+        return [Ended(*(text(x) for x in row)) for row in self._run("untold", limit)]
+
+    def told(self, job_id: str) -> None:
+        """Celery has been told of an ended job."""
+        self._read("ZREM", f"{self.prefix}tell", job_id)
+        self._read("DEL", f"{self.prefix}msg:{job_id}")
+
+    def shift(self, epoch: str, term: int, by_s: float) -> None:
+        """Move every time that something waits for: the server's clock was set."""
+        self._run("shift", epoch, term, by_s)
+
+    def resynced(self, epoch: str, term: int) -> None:
+        """All nodes had their time to say what runs on a server that was started anew."""
+        self._run("resynced", epoch, term)
+
+    def fresh_runs(self) -> dict[str, dict[str, list[float]]]:
+        """Return the run times (s, newest first) by board of each task name that has new ones; ask once."""
+        boards = [text(b) for b in self._read("SMEMBERS", f"{self.prefix}boards")]
+        runs = {}
+        for raw in self._read("SPOP", f"{self.prefix}fresh", 100):
+            name = text(raw)
+            lists = {b: self._read("LRANGE", f"{self.prefix}runs:{name}:{b}", 0, -1) for b in boards}
+            runs[name] = {b: [float(x) for x in times] for b, times in lists.items() if times}
+        return runs
+
+    def set_speeds(self, name: str, speeds: Mapping[str, float]) -> None:
+        """Keep the learned speed of a task name on each board (prior = 1)."""
+        self._read("SADD", f"{self.prefix}learned", name)
+        for board, speed in speeds.items():
+            self._read("HSET", f"{self.prefix}speed:{name}", board, f"{speed:.6g}")
+
+    # NodeKeeper: what an agent asks beside its beats ------------------------------------------------------------------
+
+    def reassert(self, node: str, epoch: str, entries: Iterable[Entry]) -> int:
+        """Say what runs here to a server that may have lost the claims. Returns how many it had lost."""
+        words = [word for e in entries if e.token for word in (e.job_id, e.pub, e.claimer, e.token)]
+        return int(self._run("reassert", node, epoch, random.random(), *words))
+
+    def evict(self, node: str, epoch: str, why: str) -> int:
+        """Ask for the end of all that runs on a draining node. Returns how many jobs that are."""
+        return int(self._run("evict", node, epoch, why))
+
+    # Warden: what people ask ------------------------------------------------------------------------------------------
+
+    def drain(self, node: str, why: str, *, grace_s: float) -> None:
+        """Give a node no new work, hand on what it has not begun, and let what runs end within the grace.
+
+        Raises:
+            NoSuchNode: unknown name.
+        """
+        if not self._run("drain", node, why, grace_s, *seed(), self._ttl_s):
+            raise NoSuchNode(node, self._names())
+
+    def resume(self, node: str) -> None:
+        """Let a drained node have work again.
+
+        Raises:
+            NoSuchNode: unknown name.
+        """
+        if not self._run("resume", node):
+            raise NoSuchNode(node, self._names())
+
+    def forget(self, node: str, *, dead_s: float) -> None:
+        """Strike a node off that is gone or dead; what it held is picked again.
+
+        Raises:
+            NoSuchNode: unknown name. NodeAlive: it still beats.
+        """
+        answer = int(self._run("forget", node, dead_s, *seed(), self._ttl_s))
+        if answer < 0:
+            raise NodeAlive(node)
+        if not answer:
+            raise NoSuchNode(node, self._names())
+
+    def _names(self) -> list[str]:
+        return sorted(text(name) for name in self._read("SMEMBERS", f"{self.prefix}nodes"))
+
+
+def held_jobs(rows: Iterable[Sequence[Any]]) -> tuple[Held, ...]:
+    """Return leases from rows of id, state, token, claimer, node and kind."""
+    held = []
+    for row in rows:
+        job, state, token, claimer, node, kind = (text(x) for x in row)
+        held.append(Held(job, state, token, claimer, node, kind or USUAL_KIND))
+    return tuple(held)
+
+
+def seed() -> tuple[str, float]:
+    """Return what a script needs to mint tokens and to break ties."""
+    return ids.random64(), random.random()
+
+
+def text(value: Any) -> str:
+    """Return an answer's word; "" for none."""
+    return value.decode() if isinstance(value, bytes) else "" if value is None else str(value)

@@ -1,0 +1,16 @@
+-- A server that was started anew may have lost what it acknowledged last.
+-- Is this still the run of the server that the leader has made sure of? A server that was started anew may have lost
+-- its last second or two. LASTSAVE changes with each start and is cheap to ask; it changes with each snapshot, too.
+local function is_sure()
+  local b = call('HMGET', P .. 'broker', 'run_id', 'save')
+  local save = tostring(call('LASTSAVE'))
+  if not b[1] or b[2] == save then return true end
+  if string.match(call('INFO', 'server'), 'run_id:(%x+)') ~= b[1] then return false end
+  call('HSET', P .. 'broker', 'save', save)
+  return true
+end
+
+local function make_sure()
+  local run_id = string.match(call('INFO', 'server'), 'run_id:(%x+)')
+  call('HSET', P .. 'broker', 'run_id', run_id, 'save', tostring(call('LASTSAVE')))
+end

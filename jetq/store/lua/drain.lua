@@ -1,0 +1,16 @@
+-- A node shall get no new work: what it has not begun is picked again now, what runs has the grace to end.
+--
+-- uses  base room place ending lose
+-- ARGV  1 node  2 why  3 grace (s)  4 seed  5 salt 0..1  6 ttl (s)
+-- gives 1, or 0 for an unknown node
+local node, key, salt = A[1], P .. 'node:' .. A[1], tonumber(A[5])
+if call('EXISTS', key) == 0 then return 0 end
+call('HSET', key, 'drain', A[3], 'why', A[2])
+if call('HGET', key, 'state') == 'up' then
+  call('HSET', key, 'state', 'draining')
+  rescore(node, salt)
+end
+for i, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do
+  if call('HGET', P .. 'job:' .. id, 'state') == 'ASSIGNED' then lose(id, 'its node drains', false, A[4] .. '.' .. i, salt, A[6]) end
+end
+return 1
