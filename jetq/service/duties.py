@@ -7,20 +7,21 @@ from typing import Protocol
 from jetq.policy import boards, speed
 from jetq.probe.base import Probe
 from jetq.service.beats import Beater
+from jetq.service.janitor import Attic, Janitor
 from jetq.service.leader import TURN_S, Leader
 from jetq.service.loop import Loop, Outage
 from jetq.store.base import Delivery, Leading, NodeKeeper
 
+#: Beats in the time after which a silent node is dead.
+BEATS = 5
 #: Time between two slow readings and lessons, and between two rounds of the janitor (s).
 SLOW_S, CLEAN_S = 5.0, 60.0
+#: A node that is gone or dead stays listed so long (s).
+KEEP_S = 24 * 3600.0
 
 
-class DutyLedger(NodeKeeper, Leading, Protocol):
+class DutyLedger(NodeKeeper, Leading, Attic, Protocol):
     """What the duties ask of the ledger."""
-
-    def clean(self) -> int:
-        """Remove what nobody reads any more. Returns how many keys."""
-        ...
 
 
 def duties(
@@ -34,6 +35,7 @@ def duties(
     beat_s: float,
 ) -> list[Loop]:
     """Return one loop per duty, not started."""
+    janitor = Janitor(ledger, keep_s=KEEP_S, dead_s=dead_s)
 
     def tell() -> None:
         if leader.leads:
@@ -48,10 +50,10 @@ def duties(
 
     def clean() -> None:
         if leader.leads:
-            ledger.clean()
+            janitor.turn()
 
     return [
-        Loop("beat", beat_s, beater.beat, outage),
+        Loop("beat", dead_s / BEATS, beater.beat, outage),
         Loop("probe", SLOW_S, probe.refresh, outage),
         Loop("lead", TURN_S, leader.turn, outage),
         Loop("tell", TURN_S, tell, outage),

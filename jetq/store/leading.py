@@ -1,7 +1,8 @@
-"""What the leader and people ask of the ledger: survey, judgement, healing, drains. Part of ``store.redis.RedisStore``."""
+"""What the leader and people ask of the ledger: judging, healing, drains. Part of ``store.redis.RedisStore``."""
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,8 +10,13 @@ from typing import Any
 from jetq import ids
 from jetq.errors import NodeAlive, NoSuchNode
 from jetq.model.claim import Ended, Held
-from jetq.model.survey import Entry, Judgement, Lead, Survey, Verdict, node_view
+from jetq.model.survey import ABSENT, Entry, Judgement, Lead, Survey, Verdict, node_view
+from jetq.store.keys import PRIORITY_SEP
 from jetq.store.rows import USUAL_KIND
+
+#: kombu's sets of queues by exchange, and the exchanges whose queues belong to one process.
+_BINDING = "_kombu.binding."
+_EXCHANGES = ("reply.celery.pidbox", "celeryev")
 
 
 class LeaderSide:
@@ -87,6 +93,34 @@ class LeaderSide:
         self._read("SADD", f"{self.prefix}learned", name)
         for board, speed in speeds.items():
             self._read("HSET", f"{self.prefix}speed:{name}", board, f"{speed:.6g}")
+
+    # Attic: what the janitor asks -----------------------------------------------------------------------------------
+
+    def absent(self, older_than_s: float) -> list[str]:
+        """Return the nodes that are gone or dead since so long (s)."""
+        now_s = int(self._read("TIME")[0])
+        rows = {n: self._read("HMGET", f"{self.prefix}node:{n}", "state", "beat_at") for n in self._names()}
+        return [n for n, (state, at) in rows.items() if text(state) in ABSENT and now_s - float(at or 0) > older_than_s]
+
+    def mailboxes(self) -> dict[str, str]:
+        """Return Celery's reply and event lists that hold something: name -> what is next."""
+        found = {}
+        for exchange in _EXCHANGES:
+            for member in self._read("SMEMBERS", f"{self.prefix}{_BINDING}{exchange}"):
+                name = text(member).rpartition(PRIORITY_SEP)[2]
+                last = self._read("LINDEX", self.prefix + name, -1)
+                if last:
+                    found[name] = hashlib.sha256(text(last).encode()).hexdigest()
+        return found
+
+    def remove_mailbox(self, name: str) -> None:
+        """Delete such a list and what leads to it."""
+        for exchange in _EXCHANGES:
+            key = f"{self.prefix}{_BINDING}{exchange}"
+            for member in self._read("SMEMBERS", key):
+                if text(member).rpartition(PRIORITY_SEP)[2] == name:
+                    self._read("SREM", key, member)
+        self._read("DEL", self.prefix + name)
 
     # NodeKeeper: what an agent asks beside its beats ------------------------------------------------------------------
 

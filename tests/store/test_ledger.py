@@ -303,7 +303,7 @@ def test_a_retry_of_a_cancelled_body_never_runs(cluster, delay_s) -> None:
     assert cluster.beat("a", seq=2).cancel == ()
 
 
-@pytest.mark.parametrize("question", ["jobs", "nodes", "speeds", "task_names", "queues", "fresh_runs", "due"])
+@pytest.mark.parametrize("question", ["jobs", "nodes", "speeds", "task_names", "queues", "fresh_runs", "due", "untold", "mailboxes"])
 def test_a_question_to_a_broker_that_is_away_is_one_clear_error(start_broker, question) -> None:
     broker = start_broker()
     store = RedisStore(connect(broker.url), "t")

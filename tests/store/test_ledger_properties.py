@@ -112,7 +112,8 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def due(self) -> None:
         """An agent publishes what is due."""
-        for ended in self.store.due():
+        self.store.due()
+        for ended in self.store.untold():
             self.store.told(ended.job_id)
 
     # Lanes ----------------------------------------------------------------------------------------------------------
