@@ -14,7 +14,7 @@ from jetq.errors import UsageError
 from jetq.model.address import Address
 from jetq.model.needs import PRIORITIES, PRIORITY_STEPS, priority
 from jetq.store import keys
-from jetq.store.redis import TIMEOUT_S
+from jetq.store.link import TIMEOUT_S
 
 #: Imported by every process that runs tasks of the app, spawned children too: connects their hooks.
 _CHILD = "jetq.engine.child"

@@ -32,7 +32,7 @@ def duties(
     probe: Probe,
     outage: Outage,
     *,
-    beat_s: float,
+    dead_s: float,
 ) -> list[Loop]:
     """Return one loop per duty, not started."""
     janitor = Janitor(ledger, keep_s=KEEP_S, dead_s=dead_s)

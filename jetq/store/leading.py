@@ -12,6 +12,7 @@ from jetq.errors import NodeAlive, NoSuchNode
 from jetq.model.claim import Ended, Held
 from jetq.model.survey import ABSENT, Entry, Judgement, Lead, Survey, Verdict, node_view
 from jetq.store.keys import PRIORITY_SEP
+from jetq.store.link import Link, text
 from jetq.store.rows import USUAL_KIND
 
 #: kombu's sets of queues by exchange, and the exchanges whose queues belong to one process.
@@ -19,17 +20,8 @@ _BINDING = "_kombu.binding."
 _EXCHANGES = ("reply.celery.pidbox", "celeryev")
 
 
-class LeaderSide:
+class LeaderSide(Link):
     """The roles ``Leading`` and ``Warden`` of ``store.base``."""
-
-    prefix: str
-    _ttl_s: int
-
-    def _run(self, name: str, *args: Any) -> Any:
-        raise NotImplementedError
-
-    def _read(self, command: str, *args: Any) -> Any:
-        raise NotImplementedError
 
     # Leading --------------------------------------------------------------------------------------------------------
 
@@ -181,8 +173,3 @@ def held_jobs(rows: Iterable[Sequence[Any]]) -> tuple[Held, ...]:
 def seed() -> tuple[str, float]:
     """Return what a script needs to mint tokens and to break ties."""
     return ids.random64(), random.random()
-
-
-def text(value: Any) -> str:
-    """Return an answer's word; "" for none."""
-    return value.decode() if isinstance(value, bytes) else "" if value is None else str(value)

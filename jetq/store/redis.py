@@ -7,70 +7,23 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-from redis.sentinel import Sentinel
-
 from jetq import ids
 from jetq.errors import BrokerDown, BrokerUnsure, NameTaken, NoSuchJob, PublishUnknown
-from jetq.model.address import Address
 from jetq.model.beat import Beat, NodeFacts, NodeRow
 from jetq.model.claim import Claim, Held
 from jetq.model.job import JobRow
 from jetq.model.needs import PRIORITY_STEPS
 from jetq.policy import strategies
-from jetq.store import keys, orders, rows, scripts
+from jetq.store import keys, orders, rows
 from jetq.store.base import After, BeatReply, Order, Parcel, Placed, StoredResult
-from jetq.store.leading import LeaderSide, held_jobs, seed, text
+from jetq.store.leading import LeaderSide, held_jobs, seed
+from jetq.store.link import connect, text
 
-#: Socket and connect timeout (s): with one retry a frozen broker is an error within 6 s.
-TIMEOUT_S = 2.0
-_LOST = (redis.ConnectionError, redis.TimeoutError)
-
-
-def connect(url: str, *, timeout_s: float = TIMEOUT_S, retries: int = 1) -> redis.Redis:
-    """Return a client with bounded waits. All ledger calls may be repeated, so one retry is safe."""
-    address = Address.parse(url)
-    options: dict[str, Any] = {
-        "socket_timeout": timeout_s,
-        "retry": Retry(NoBackoff(), retries),
-        "retry_on_error": list(_LOST),
-    }
-    if address.scheme == "unix":
-        return redis.Redis.from_url(address.client_url, **options)
-    options |= {"socket_connect_timeout": timeout_s, "socket_keepalive": True}
-    if address.master is None:
-        return redis.Redis.from_url(address.client_url, **options)
-    asked = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s, "retry": Retry(NoBackoff(), 0)}
-    login = {"db": address.db, "username": address.username, "password": address.password}
-    sentinels = Sentinel(list(address.sentinels), sentinel_kwargs=asked)
-    return cast("redis.Redis", sentinels.master_for(address.master, **login, **options))
+__all__ = ["RedisStore", "connect"]
 
 
 class RedisStore(LeaderSide):
     """All roles of ``store.base`` on one client."""
-
-    def __init__(self, client: redis.Redis, cluster: str, *, ttl_s: int = 24 * 3600) -> None:
-        self.client = client
-        self.prefix = keys.prefix(cluster)
-        self._ttl_s = ttl_s
-
-    def _run(self, name: str, *args: Any) -> Any:
-        s = scripts.script(name)
-        try:
-            try:
-                return self.client.evalsha(s.sha, 1, self.prefix, *args)
-            except redis.exceptions.NoScriptError:
-                return self.client.eval(s.text, 1, self.prefix, *args)
-        except _LOST as exc:
-            raise BrokerDown(f"the broker does not answer ({exc}); is it running?") from exc
-
-    def _read(self, command: str, *args: Any) -> Any:
-        try:
-            return self.client.execute_command(command, *args)
-        except _LOST as exc:
-            raise BrokerDown(f"the broker does not answer ({exc}); is it running?") from exc
 
     # Publisher ----------------------------------------------------------------------------------------------------
 
@@ -268,11 +221,6 @@ class RedisStore(LeaderSide):
             names += [keys.own_queue(lane, node) for lane in keys.OWN_QUEUE]
         lists = {q: [self.prefix + keys.with_priority(q, p) for p in PRIORITY_STEPS] for q in names}
         return {q: sum(int(self._read("LLEN", k)) for k in ks) for q, ks in lists.items()}
-
-    def _hash(self, key: str) -> dict[str, str]:
-        got = self._read("HGETALL", self.prefix + key)
-        pairs = got.items() if isinstance(got, Mapping) else zip(got[::2], got[1::2], strict=True)
-        return {text(k): text(v) for k, v in pairs}
 
 
 def _sure(answer: int) -> int:

@@ -4,69 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from jetq import ids
 from jetq.errors import BrokerDown
-from jetq.model.beat import Beat, Metrics, NodeFacts
+from jetq.model.beat import Beat, Metrics
 from jetq.model.needs import Needs
-from jetq.policy import strategies
 from jetq.store import keys
-from jetq.store.base import Order, Parcel
-from jetq.store.orders import digest
 from jetq.store.redis import RedisStore, connect
 
 
-class Cluster:
-    """A store with nodes that a test moves by hand."""
-
-    def __init__(self, url: str) -> None:
-        self.store = RedisStore(connect(url), "t")
-        self.epochs: dict[str, str] = {}
-
-    def node(self, name: str, slots: int = 2, *, labels: tuple[str, ...] = (), gpu: int = 0, board: str = "pc") -> None:
-        epoch = self.epochs[name] = ids.random64()
-        facts = NodeFacts(name, f"id-{name}", epoch, slots, gpu, 8 << 30, board, (f"node={name}", *labels), "0")
-        self.store.join(facts, strategies.rates(slots, 1.0, 1.0), dead_s=5)
-        self.beat(name, slots)
-
-    def beat(self, name: str, slots: int = 2, *, state: str = "up", seq: int = 1):
-        rates = strategies.rates(slots, 1.0, 1.0)
-        return self.store.beat(Beat(name, self.epochs[name], seq, state, rates, 0.0, 1.0, 1.0, Metrics()))
-
-    def put(self, job_id: str | None = None, body: str = "b", *, generation: int = 0, pub: str | None = None, **order):
-        needs = order.pop("needs", Needs())
-        extra = {k: order.pop(k) for k in ("delay_s", "expires_s") if k in order}
-        o = Order("t.work", needs=needs, **order)
-        p = Parcel(
-            job_id or ids.new_job_id(),
-            pub or ids.random64(),
-            digest(o.name, body, needs),
-            generation,
-            "envelope",
-            **extra,
-        )
-        return self.store.publish(o, [p])[0], p
-
-    def claim(self, parcel: Parcel, node: str, claimer: str = "c1"):
-        return self.store.claim(parcel.job_id, parcel.pub, node, self.epochs[node], claimer)
-
-    def length(self, queue: str, priority: int = 3) -> int:
-        return self.store.client.llen(self.store.prefix + keys.with_priority(queue, priority))
-
-    def state(self, parcel: Parcel) -> str:
-        row = self.store.job(parcel.job_id)
-        assert row is not None
-        return row.state
-
-    def used(self, name: str) -> float:
-        return next(n.used for n in self.store.nodes() if n.name == name)
-
-
-@pytest.fixture
-def cluster(redis_url: str) -> Cluster:
-    return Cluster(redis_url)
-
-
-def test_a_published_job_is_leased_recorded_and_sent_in_one_step(cluster: Cluster) -> None:
+def test_a_published_job_is_leased_recorded_and_sent_in_one_step(cluster) -> None:
     cluster.node("a")
 
     placed, _ = cluster.put()
@@ -76,7 +21,7 @@ def test_a_published_job_is_leased_recorded_and_sent_in_one_step(cluster: Cluste
     assert cluster.used("a") == 1
 
 
-def test_a_job_runs_from_claim_to_settle_and_frees_its_lease(cluster: Cluster) -> None:
+def test_a_job_runs_from_claim_to_settle_and_frees_its_lease(cluster) -> None:
     cluster.node("a")
     _, parcel = cluster.put()
 
@@ -93,7 +38,7 @@ def test_a_job_runs_from_claim_to_settle_and_frees_its_lease(cluster: Cluster) -
     )
 
 
-def test_a_claim_repeated_by_its_claimer_gets_the_same_token_and_nobody_else_does(cluster: Cluster) -> None:
+def test_a_claim_repeated_by_its_claimer_gets_the_same_token_and_nobody_else_does(cluster) -> None:
     cluster.node("a")
     _, parcel = cluster.put()
 
@@ -103,7 +48,7 @@ def test_a_claim_repeated_by_its_claimer_gets_the_same_token_and_nobody_else_doe
     assert other.verdict == "refused"
 
 
-def test_full_nodes_leave_the_job_to_the_shared_queue_and_the_claim_takes_the_lease(cluster: Cluster) -> None:
+def test_full_nodes_leave_the_job_to_the_shared_queue_and_the_claim_takes_the_lease(cluster) -> None:
     cluster.node("a", 1)
     _, first = cluster.put()
     placed, second = cluster.put()
@@ -120,7 +65,7 @@ def test_full_nodes_leave_the_job_to_the_shared_queue_and_the_claim_takes_the_le
     assert cluster.used("a") == 1
 
 
-def test_newcomers_do_not_overtake_the_backlog(cluster: Cluster) -> None:
+def test_newcomers_do_not_overtake_the_backlog(cluster) -> None:
     cluster.node("a", 1)
     _, first = cluster.put()
     cluster.put()
@@ -134,7 +79,7 @@ def test_newcomers_do_not_overtake_the_backlog(cluster: Cluster) -> None:
     assert (urgent.state, urgent.node) == ("ASSIGNED", "a"), "an urgent job passes a normal backlog"
 
 
-def test_the_same_id_again(cluster: Cluster) -> None:
+def test_the_same_id_again(cluster) -> None:
     cluster.node("a")
     _, p = cluster.put("job-1", "body")
 
@@ -156,7 +101,7 @@ def test_the_same_id_again(cluster: Cluster) -> None:
     assert done.verdict == "done"
 
 
-def test_a_finished_body_is_never_run_again_though_its_owner_dies(cluster: Cluster) -> None:
+def test_a_finished_body_is_never_run_again_though_its_owner_dies(cluster) -> None:
     cluster.node("a")
     _, p = cluster.put()
     claim = cluster.claim(p, "a")
@@ -170,7 +115,7 @@ def test_a_finished_body_is_never_run_again_though_its_owner_dies(cluster: Clust
     assert not cluster.store.finish(p.job_id, claim.token, "c1", "{}")
 
 
-def test_poison_stops_at_the_third_attempt_with_its_history(cluster: Cluster) -> None:
+def test_poison_stops_at_the_third_attempt_with_its_history(cluster) -> None:
     cluster.node("a")
     _, p = cluster.put()
     for run in range(3):
@@ -183,7 +128,7 @@ def test_poison_stops_at_the_third_attempt_with_its_history(cluster: Cluster) ->
     assert cluster.used("a") == 0
 
 
-def test_cancel_ends_an_unclaimed_job_at_once_and_a_running_one_when_its_lane_reports(cluster: Cluster) -> None:
+def test_cancel_ends_an_unclaimed_job_at_once_and_a_running_one_when_its_lane_reports(cluster) -> None:
     cluster.node("a")
     _, waiting = cluster.put()
     assert cluster.store.cancel(waiting.job_id, "changed my mind").state == "CANCELLED"
@@ -199,7 +144,7 @@ def test_cancel_ends_an_unclaimed_job_at_once_and_a_running_one_when_its_lane_re
     assert cluster.used("a") == 0
 
 
-def test_countdown_waits_in_the_ledger_and_expiry_ends_what_is_late(cluster: Cluster) -> None:
+def test_countdown_waits_in_the_ledger_and_expiry_ends_what_is_late(cluster) -> None:
     cluster.node("a")
     later, p = cluster.put(delay_s=0.0)
     late, q = cluster.put(delay_s=60, expires_s=0.0)
@@ -211,7 +156,7 @@ def test_countdown_waits_in_the_ledger_and_expiry_ends_what_is_late(cluster: Clu
     assert cluster.state(q) == "CANCELLED"
 
 
-def test_a_stopping_node_hands_on_what_it_has_not_started(cluster: Cluster) -> None:
+def test_a_stopping_node_hands_on_what_it_has_not_started(cluster) -> None:
     cluster.node("a")
     _, p = cluster.put()
     cluster.node("b")
@@ -225,7 +170,7 @@ def test_a_stopping_node_hands_on_what_it_has_not_started(cluster: Cluster) -> N
     assert cluster.claim(p, "b").verdict == "run"
 
 
-def test_a_new_epoch_takes_over_and_the_old_one_is_refused(cluster: Cluster) -> None:
+def test_a_new_epoch_takes_over_and_the_old_one_is_refused(cluster) -> None:
     cluster.node("a")
     _, p = cluster.put()
     cluster.claim(p, "a")
@@ -238,7 +183,7 @@ def test_a_new_epoch_takes_over_and_the_old_one_is_refused(cluster: Cluster) -> 
     assert row is not None and row.state in ("QUEUED", "ASSIGNED") and row.attempts == 1
 
 
-def test_labels_gpu_and_memory_decide_who_may_take_a_job(cluster: Cluster) -> None:
+def test_labels_gpu_and_memory_decide_who_may_take_a_job(cluster) -> None:
     cluster.node("a", labels=("zone=yard",))
     cluster.node("b", gpu=1)
 
@@ -252,7 +197,7 @@ def test_labels_gpu_and_memory_decide_who_may_take_a_job(cluster: Cluster) -> No
     assert nobody.verdict == "refused" and "zone=moon" in nobody.why
 
 
-def test_strategies_share_work_as_they_say(cluster: Cluster) -> None:
+def test_strategies_share_work_as_they_say(cluster) -> None:
     cluster.node("big", 8)
     cluster.node("small", 4)
 
@@ -263,7 +208,7 @@ def test_strategies_share_work_as_they_say(cluster: Cluster) -> None:
     assert turns.count("big") == 2 and turns.count("small") == 2
 
 
-def test_a_restored_message_is_put_back_where_its_job_is(cluster: Cluster) -> None:
+def test_a_restored_message_is_put_back_where_its_job_is(cluster) -> None:
     cluster.node("a")
     _, p = cluster.put()
     cluster.store.client.delete(cluster.store.prefix + keys.with_priority("node.a", 3))
@@ -303,7 +248,9 @@ def test_a_retry_of_a_cancelled_body_never_runs(cluster, delay_s) -> None:
     assert cluster.beat("a", seq=2).cancel == ()
 
 
-@pytest.mark.parametrize("question", ["jobs", "nodes", "speeds", "task_names", "queues", "fresh_runs", "due", "untold", "mailboxes"])
+@pytest.mark.parametrize(
+    "question", ["jobs", "nodes", "speeds", "task_names", "queues", "fresh_runs", "due", "untold", "mailboxes"]
+)
 def test_a_question_to_a_broker_that_is_away_is_one_clear_error(start_broker, question) -> None:
     broker = start_broker()
     store = RedisStore(connect(broker.url), "t")

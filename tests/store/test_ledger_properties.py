@@ -281,7 +281,7 @@ class LedgerMachine(RuleBasedStateMachine):
                  for e in client.lrange(prefix + keys.with_priority(q, p), 0, -1)}  # fmt: skip
         hands = {e for hand in self.hands.values() for e in hand}
         waiting = {x.decode() for x in client.zrange(f"{prefix}waiting", 0, -1)}
-        due = {x.decode() for x in client.zrange(f"{prefix}due", 0, -1)}
+        due = {x.decode() for key in ("due", "expiry") for x in client.zrange(prefix + key, 0, -1)}
         for job, (_, parcel) in self.parcels.items():
             record = self.record(job)
             state = record["state"]

@@ -7,7 +7,7 @@
 --       ids to kill...}, or {0}
 local node, key = A[1], P .. 'node:' .. A[1]
 local old = call('HMGET', key, 'epoch', 'seq', 'state', 'drain')
-if old[1] ~= A[2] or old[3] == 'gone' then return { 0 } end
+if old[1] ~= A[2] or old[3] == 'gone' or old[3] == 'dead' then return { 0 } end
 local state = old[4] and A[4] == 'up' and 'draining' or A[4]
 if tonumber(A[3]) > tonumber(old[2]) then
   call('HSET', key, 'seq', A[3], 'state', state, 'rates', A[5], 'net', A[6], 'weight', A[7], 'trim', A[8],

@@ -21,7 +21,7 @@ end
 if TERMINAL[state] then return refused('ended') end
 if j[2] ~= pub then return refused('stale message') end
 local n = call('HMGET', P .. 'node:' .. node, 'epoch', 'state', 'slots', 'gpu', 'mem', 'planned')
-if n[1] ~= A[4] then return refused('old epoch') end
+if n[1] ~= A[4] or n[2] == 'dead' or n[2] == 'gone' then return refused('old epoch') end
 if j[7] and now() > tonumber(j[7]) then
   close(id, j[3], 'CANCELLED', 'reason', 'expired before a node was free', true, A[8], tonumber(A[7]))
   return refused('expired')

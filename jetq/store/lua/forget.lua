@@ -14,7 +14,7 @@ local all = call('HKEYS', P .. 'views')
 for _, view in ipairs(all) do call('HDEL', P .. 'pass:' .. string.match(view, '^(%S+)'), node) end
 call('SREM', P .. 'nodes', node)
 call('DEL', key, P .. 'leases:' .. node, P .. 'tasks:' .. node, P .. 'cancel:' .. node)
-for _, prio in ipairs(STEPS) do
+for _, prio in ipairs({ 0, 3, 6 }) do
   call('DEL', list_key('node.' .. node, prio), list_key('processes.' .. node, prio))
 end
 return 1

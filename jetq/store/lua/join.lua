@@ -6,7 +6,7 @@
 -- gives {1, cohorts (JSON)}, or {0} where another machine of this name is alive
 local node, key, salt = A[1], P .. 'node:' .. A[1], tonumber(A[13])
 local old = call('HMGET', key, 'identity', 'epoch', 'state', 'beat_at')
-local alive = old[4] and old[3] ~= 'gone' and now() - old[4] < tonumber(A[11])
+local alive = old[4] and old[3] ~= 'gone' and old[3] ~= 'dead' and now() - old[4] < tonumber(A[11])
 if alive and old[1] ~= A[2] then return { 0 } end
 call('HSET', key, 'identity', A[2], 'epoch', A[3], 'seq', 0, 'state', 'starting', 'slots', A[4], 'gpu', A[5], 'mem', A[6],
   'board', A[7], 'labels', A[8], 'version', A[9], 'rates', A[10], 'net', 0, 'planned', 0, 'beat_at', stamp(now()),

@@ -1,0 +1,73 @@
+"""One client of the broker: bounded waits, scripts by hash, plain reads. The only user of ``redis`` in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+from jetq.errors import BrokerDown
+from jetq.model.address import Address
+from jetq.store import keys, scripts
+
+#: Socket and connect timeout (s): with one retry a frozen broker is an error within 6 s.
+TIMEOUT_S = 2.0
+_LOST = (redis.ConnectionError, redis.TimeoutError)
+
+
+def connect(url: str, *, timeout_s: float = TIMEOUT_S, retries: int = 1) -> redis.Redis:
+    """Return a client with bounded waits. All ledger calls may be repeated, so one retry is safe."""
+    address = Address.parse(url)
+    options: dict[str, Any] = {
+        "socket_timeout": timeout_s,
+        "retry": Retry(NoBackoff(), retries),
+        "retry_on_error": list(_LOST),
+    }
+    if address.scheme == "unix":
+        return redis.Redis.from_url(address.client_url, **options)
+    options |= {"socket_connect_timeout": timeout_s, "socket_keepalive": True}
+    if address.master is None:
+        return redis.Redis.from_url(address.client_url, **options)
+    asked = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s, "retry": Retry(NoBackoff(), 0)}
+    login = {"db": address.db, "username": address.username, "password": address.password}
+    sentinels = Sentinel(list(address.sentinels), sentinel_kwargs=asked)
+    return cast("redis.Redis", sentinels.master_for(address.master, **login, **options))
+
+
+class Link:
+    """A client and the prefix of a cluster's keys."""
+
+    def __init__(self, client: redis.Redis, cluster: str, *, ttl_s: int = 24 * 3600) -> None:
+        self.client = client
+        self.prefix = keys.prefix(cluster)
+        self._ttl_s = ttl_s
+
+    def _run(self, name: str, *args: Any) -> Any:
+        s = scripts.script(name)
+        try:
+            try:
+                return self.client.evalsha(s.sha, 1, self.prefix, *args)
+            except redis.exceptions.NoScriptError:
+                return self.client.eval(s.text, 1, self.prefix, *args)
+        except _LOST as exc:
+            raise BrokerDown(f"the broker does not answer ({exc}); is it running?") from exc
+
+    def _read(self, command: str, *args: Any) -> Any:
+        try:
+            return self.client.execute_command(command, *args)
+        except _LOST as exc:
+            raise BrokerDown(f"the broker does not answer ({exc}); is it running?") from exc
+
+    def _hash(self, key: str) -> dict[str, str]:
+        got = self._read("HGETALL", self.prefix + key)
+        pairs = got.items() if isinstance(got, Mapping) else zip(got[::2], got[1::2], strict=True)
+        return {text(k): text(v) for k, v in pairs}
+
+
+def text(value: Any) -> str:
+    """Return an answer's word; "" for none."""
+    return value.decode() if isinstance(value, bytes) else "" if value is None else str(value)
