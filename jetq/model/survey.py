@@ -24,16 +24,6 @@ class Lead:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One job that a process of a node runs, as that process says."""
-
-    job_id: str
-    pub: str
-    claimer: str
-    token: str  # "" until its claim was answered
-
-
-@dataclass(frozen=True, slots=True)
 class NodeView:
     """One node: its last beat and its leases."""
 

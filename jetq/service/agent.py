@@ -75,7 +75,17 @@ class Agent:
         self._beater = Beater(facts, ledger, probe, self._word, clock=clock, answered=self._answered)
         self._drain = Drain(ledger, facts.name, facts.epoch, clock=clock)
         leader = Leader(ledger, facts.name, facts.epoch, dead_s=dead_s, clock=clock)
-        self._loops = duties(self._beater, leader, ledger, delivery, probe, self._outage, dead_s=dead_s)
+        self._loops = duties(
+            facts,
+            self._beater,
+            leader,
+            ledger,
+            delivery,
+            probe,
+            self._outage,
+            running=lambda: self._lanes.running,
+            dead_s=dead_s,
+        )
 
     # What signal handlers and other threads may call ----------------------------------------------------------------
 

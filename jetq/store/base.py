@@ -10,7 +10,8 @@ from jetq.model.beat import Beat, NodeFacts, NodeRow
 from jetq.model.claim import Claim, Ended, Held
 from jetq.model.job import JobRow
 from jetq.model.needs import Needs
-from jetq.model.survey import Entry, Judgement, Lead, Survey, Verdict
+from jetq.model.survey import Judgement, Lead, Survey, Verdict
+from jetq.page import Entry
 
 
 @dataclass(frozen=True, slots=True)

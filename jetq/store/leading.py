@@ -10,7 +10,8 @@ from typing import Any
 from jetq import ids
 from jetq.errors import NodeAlive, NoSuchNode
 from jetq.model.claim import Ended, Held
-from jetq.model.survey import ABSENT, Entry, Judgement, Lead, Survey, Verdict, node_view
+from jetq.model.survey import ABSENT, Judgement, Lead, Survey, Verdict, node_view
+from jetq.page import Entry
 from jetq.store.keys import PRIORITY_SEP
 from jetq.store.link import Link, text
 from jetq.store.rows import USUAL_KIND

@@ -6,7 +6,8 @@ import pytest
 
 from jetq import ids
 from jetq.errors import BrokerUnsure, NodeAlive, NoSuchNode
-from jetq.model.survey import Entry, Judgement, Verdict
+from jetq.model.survey import Judgement, Verdict
+from jetq.page import Entry
 from jetq.store.redis import RedisStore, connect
 
 
@@ -324,7 +325,7 @@ def test_a_claim_that_the_server_lost_is_made_again_under_its_token(restarted, s
     restarted.restart()
     lost = "0-0123456789abcdef"  # the server forgot that it granted this
 
-    entries = [Entry(job.job_id, job.pub, "c9", lost), Entry(job.job_id, "other", "c8", lost)]
+    entries = [Entry(job.job_id, job.pub, "c9", lost, 1, 1), Entry(job.job_id, "other", "c8", lost, 1, 1)]
     assert cluster.store.reassert("a", cluster.epochs["a"], entries) == 1
     assert cluster.store.reassert("a", cluster.epochs["a"], entries) == 0
 
