@@ -1,7 +1,8 @@
-"""List and show nodes."""
+"""List and show nodes, drain and resume them, and forget those that are gone."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import click
@@ -10,6 +11,10 @@ from jetq.cli.format import brief, duration, gibibytes, percent, print_fields, p
 from jetq.cli.options import Where, broker_options, json_option
 from jetq.errors import NoSuchNode
 from jetq.model.beat import NodeRow
+from jetq.store.redis import RedisStore
+
+#: Time between two looks at a node that drains (s).
+POLL_S = 0.2
 
 
 @click.group(
@@ -17,10 +22,13 @@ from jetq.model.beat import NodeRow
 Examples:
   jetq node list
   jetq node list --json
-  jetq node show node-1"""
+  jetq node show node-1
+  jetq node drain node-1 --grace 60 --wait
+  jetq node resume node-1
+  jetq node forget node-1"""
 )
 def command() -> None:
-    """List and show the nodes of the cluster."""
+    """List, drain, resume and forget the nodes of the cluster."""
 
 
 @command.command("list", epilog="Example: jetq node list --json")
@@ -53,6 +61,7 @@ def show(*, name: str, as_json: bool, where: Where) -> None:
         [
             ("node", row.name),
             ("state", row.state),
+            ("why", row.why),
             ("slots", f"{row.used:g} of {row.slots} in use"),
             ("running", row.running),
             ("board", row.board),
@@ -66,6 +75,56 @@ def show(*, name: str, as_json: bool, where: Where) -> None:
             *(_reading(key, value) for key, value in sorted(row.metrics.items())),
         ]
     )
+
+
+@command.command("drain", epilog="Example: jetq node drain node-1 --grace 60 --why 'new kernel' --wait")
+@click.argument("name")
+@click.option("--grace", "grace_s", type=float, metavar="S", help="Time for what runs to end.  [JETQ_GRACE_S]")
+@click.option("--why", default="drained from the command line", help="Shown beside the node.")
+@click.option("--wait", is_flag=True, help="Return when nothing is left on it.")
+@broker_options
+def drain(*, name: str, grace_s: float | None, why: str, wait: bool, where: Where) -> None:
+    """Give a node no new work; when the grace is over, what still runs is killed and runs again elsewhere.
+
+    What it has not begun goes elsewhere at once. Nothing is charged an attempt. It lasts, over restarts of the node
+    too, until `jetq node resume`.
+    """
+    settings = where.settings(grace_s=grace_s)
+    ledger = where.ledger_of(settings)
+    ledger.drain(name, why, grace_s=settings.grace_s)
+    if wait:
+        left = _wait_for_drain(ledger, name)
+        print(f"{name} {left}")
+    else:
+        print(f"{name} drains: what runs has {settings.grace_s:g} s")
+
+
+@command.command("resume", epilog="Example: jetq node resume node-1")
+@click.argument("name")
+@broker_options
+def resume(*, name: str, where: Where) -> None:
+    """Let a drained node have work again."""
+    where.ledger().resume(name)
+    print(f"{name} may have work again")
+
+
+@command.command("forget", epilog="Example: jetq node forget node-1")
+@click.argument("name")
+@broker_options
+def forget(*, name: str, where: Where) -> None:
+    """Strike off a node that is gone or dead; what it still held runs elsewhere."""
+    settings = where.settings()
+    where.ledger_of(settings).forget(name, dead_s=settings.dead_s)
+    print(f"{name} is forgotten")
+
+
+def _wait_for_drain(ledger: RedisStore, name: str) -> str:
+    """Wait until a node is drained, gone or dead. Returns which."""
+    while True:
+        row = next((row for row in ledger.nodes() if row.name == name), None)
+        if row is None or row.state in ("drained", "gone", "dead"):
+            return row.state if row else "gone"
+        time.sleep(POLL_S)
 
 
 def _reading(key: str, value: float | None) -> tuple[str, str | float | None]:

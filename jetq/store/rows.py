@@ -8,9 +8,12 @@ from typing import Any
 
 from jetq.model.beat import NodeRow
 from jetq.model.job import JobRow
+from jetq.model.survey import ABSENT
 
 #: A node that is late by this many beats is shown as stale (s).
 STALE_S = 3.0
+#: States of a node that somebody gave a reason for.
+_EXPLAINED = frozenset({"draining", "drained", "suspect", "dead"})
 #: A job's record leaves out what most jobs have; this is its kind.
 USUAL_KIND = "task"
 
@@ -39,7 +42,7 @@ def node_row(name: str, h: Mapping[str, str], *, used: float, now_s: float, spee
     beat_at = _float(h.get("beat_at"))
     age_s = None if beat_at is None else max(0.0, now_s - beat_at)
     state = h.get("state", "gone")
-    if state != "gone" and (age_s is None or age_s > STALE_S):
+    if state not in ABSENT and (age_s is None or age_s > STALE_S):
         state = "stale"
     if state == "draining" and not used and h.get("drain"):
         state = "drained"
@@ -58,6 +61,7 @@ def node_row(name: str, h: Mapping[str, str], *, used: float, now_s: float, spee
         identity=h.get("identity", ""),
         epoch=h.get("epoch", ""),
         version=h.get("version", ""),
+        why=h.get("why", "") if state in _EXPLAINED else "",
         running=[job for job, _claimer in _json(h.get("running")) or []],
     )
 

@@ -2,7 +2,7 @@
 
 start_node     start_node(name="a", *flags, **environment) -> Node; all are killed when the test ends
 ledger         the ledger of the emptied broker
-send           send(task name, *args) -> job id
+send           send(task name, *args, **options of send_task) -> job id
 """
 
 from __future__ import annotations
@@ -47,6 +47,19 @@ def hold_first(note, seconds):
     second = Path(note).exists()
     tree(note, 0 if second else seconds).wait()
     return "second" if second else "first"
+
+@shared_task(name="fault.work")
+def work(story, key, seconds):
+    """Tell its start and its end."""
+    tell(story, "start", key)
+    time.sleep(seconds)
+    tell(story, "end", key)
+    return key
+
+def tell(story, what, key):
+    """Append one line, whole."""
+    with Path(story).open("a") as out:
+        out.write(f"{what} {key} {os.environ['JETQ_TOKEN']}\\n")
 
 @shared_task(name="fault.quick")
 def quick(word):
@@ -114,7 +127,7 @@ def ledger(redis_url: str) -> RedisStore:
 def send(redis_url: str) -> Callable[..., str]:
     """Give ``send(task name, *args) -> job id``."""
     app = wire.create_app(Settings.from_environ(broker_url=redis_url), current=False)
-    return lambda name, *args: str(app.send_task(name, args).id)
+    return lambda name, *args, **how: str(app.send_task(name, args, **how).id)
 
 
 @pytest.fixture
@@ -168,5 +181,17 @@ def run_worker(redis_url: str) -> Callable[..., subprocess.CompletedProcess[str]
         env = {**os.environ, "JETQ_BROKER_URL": redis_url, **environment}
         argv = [sys.executable, "-m", "jetq", "worker", *flags]
         return subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    return run
+
+
+@pytest.fixture
+def jetq(redis_url: str) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Give ``jetq(*words)``: a verb that is expected to succeed on the test's broker."""
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "JETQ_BROKER_URL": redis_url}
+        argv = [sys.executable, "-m", "jetq", *words]
+        return subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=True)
 
     return run

@@ -7,5 +7,6 @@ local node, key, salt = A[1], P .. 'node:' .. A[1], tonumber(A[4])
 if call('HGET', key, 'epoch') ~= A[2] then return 0 end
 call('HSET', key, 'state', 'gone', 'running', '[]', 'reserved', '[]')
 rescore(node, salt)
+if call('HGET', P .. 'leader', 'epoch') == A[2] then call('HSET', P .. 'leader', 'until', 0) end
 lose_all(node, 'its node stopped', false, A[3], salt, A[5])
 return 1

@@ -160,7 +160,7 @@ def test_cancel_kills_a_body_that_does_not_end_by_itself(bench, lane, task) -> N
 
 def test_a_cancelled_body_holds_its_slot_until_it_has_gone(bench, lane) -> None:
     job = bench.app.send_task("yard.stubborn", (1.5,))
-    bench.until(lambda: job.id in lane.running, "the lane says that it runs")
+    bench.until(lambda: bench.runs(job.id), "its body runs, and ignores SIGTERM by now")
 
     bench.store.cancel(job.id, "enough")
     seen = lane.seq
