@@ -82,8 +82,9 @@ def show(*, name: str, as_json: bool, where: Where) -> None:
 @click.option("--grace", "grace_s", type=float, metavar="S", help="Time for what runs to end.  [JETQ_GRACE_S]")
 @click.option("--why", default="drained from the command line", help="Shown beside the node.")
 @click.option("--wait", is_flag=True, help="Return when nothing is left on it.")
+@json_option
 @broker_options
-def drain(*, name: str, grace_s: float | None, why: str, wait: bool, where: Where) -> None:
+def drain(*, name: str, grace_s: float | None, why: str, wait: bool, as_json: bool, where: Where) -> None:
     """Give a node no new work; when the grace is over, what still runs is killed and runs again elsewhere.
 
     What it has not begun goes elsewhere at once. Nothing is charged an attempt. It lasts, over restarts of the node
@@ -92,30 +93,38 @@ def drain(*, name: str, grace_s: float | None, why: str, wait: bool, where: Wher
     settings = where.settings(grace_s=grace_s)
     ledger = where.ledger_of(settings)
     ledger.drain(name, why, grace_s=settings.grace_s)
-    if wait:
-        left = _wait_for_drain(ledger, name)
-        print(f"{name} {left}")
+    state = _wait_for_drain(ledger, name) if wait else "draining"
+    if as_json:
+        print_json({"name": name, "state": state})
     else:
-        print(f"{name} drains: what runs has {settings.grace_s:g} s")
+        print(f"{name} {state}" + ("" if wait else f": what runs has {settings.grace_s:g} s"))
 
 
 @command.command("resume", epilog="Example: jetq node resume node-1")
 @click.argument("name")
+@json_option
 @broker_options
-def resume(*, name: str, where: Where) -> None:
+def resume(*, name: str, as_json: bool, where: Where) -> None:
     """Let a drained node have work again."""
     where.ledger().resume(name)
-    print(f"{name} may have work again")
+    if as_json:
+        print_json({"name": name, "state": "resumed"})
+    else:
+        print(f"{name} resumed: it may have work again")
 
 
 @command.command("forget", epilog="Example: jetq node forget node-1")
 @click.argument("name")
+@json_option
 @broker_options
-def forget(*, name: str, where: Where) -> None:
+def forget(*, name: str, as_json: bool, where: Where) -> None:
     """Strike off a node that is gone or dead; what it still held runs elsewhere."""
     settings = where.settings()
     where.ledger_of(settings).forget(name, dead_s=settings.dead_s)
-    print(f"{name} is forgotten")
+    if as_json:
+        print_json({"name": name, "state": "forgotten"})
+    else:
+        print(f"{name} forgotten")
 
 
 def _wait_for_drain(ledger: RedisStore, name: str) -> str:

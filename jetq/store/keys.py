@@ -29,6 +29,8 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     speed:<task>                     HASH                               board -> learned speed (prior = 1)
     learned                          SET                                task names with a learned speed
     declared                         HASH                               task name -> its jetq options; "*": version
+    leader                           HASH                               node, epoch, term and end of its lease
+    broker                           HASH                               run of the server that the leader is sure of
     tasks:<node>                     SET                                task names the node has loaded
 """
 

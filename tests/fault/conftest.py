@@ -22,50 +22,8 @@ from jetq.service.facts import mark_key
 from jetq.store.redis import RedisStore, connect
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Tasks of a user: they leave the pids of their process tree behind, the deepest in a session of its own.
-TASKS = '''
-import os, subprocess, time
-from pathlib import Path
-from celery import shared_task
-
-def tree(note, seconds):
-    """A child in a session of its own, as a daemon would be."""
-    child = subprocess.Popen(["setsid", "sleep", str(seconds)])
-    with Path(note).open("a") as out:
-        out.write(f"{os.getpid()} {child.pid}\\n")
-    return child
-
-@shared_task(name="fault.hold")
-def hold(note, seconds):
-    """Run for so long, with a child."""
-    tree(note, seconds).wait()
-    return "held"
-
-@shared_task(name="fault.hold_first")
-def hold_first(note, seconds):
-    """The same, but a second run ends at once."""
-    second = Path(note).exists()
-    tree(note, 0 if second else seconds).wait()
-    return "second" if second else "first"
-
-@shared_task(name="fault.work")
-def work(story, key, seconds):
-    """Tell its start and its end."""
-    tell(story, "start", key)
-    time.sleep(seconds)
-    tell(story, "end", key)
-    return key
-
-def tell(story, what, key):
-    """Append one line, whole."""
-    with Path(story).open("a") as out:
-        out.write(f"{what} {key} {os.environ['JETQ_TOKEN']}\\n")
-
-@shared_task(name="fault.quick")
-def quick(word):
-    """Answer."""
-    return word
-'''
+#: The tasks that its nodes load.
+TASKS = Path(__file__).with_name("fault_tasks.py")
 
 
 class Node:
@@ -113,7 +71,7 @@ def _argv(pid: int) -> list[str]:
 def app_dir(tmp_path: Path) -> Path:
     """Give a user's folder with the tasks above."""
     (tmp_path / "app" / "tasks").mkdir(parents=True)
-    (tmp_path / "app" / "tasks" / "fault.py").write_text(TASKS)
+    (tmp_path / "app" / "tasks" / "fault.py").write_text(TASKS.read_text())
     return tmp_path / "app"
 
 
