@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 from jetq._version import __version__
 
 if TYPE_CHECKING:
-    from jetq.client import JetQ, Job
+    from jetq.client import JetQ
     from jetq.config import Settings
+    from jetq.job import Job
     from jetq.wire import create_app, install
 
 __all__ = ["JetQ", "Job", "Settings", "__version__", "create_app", "install"]
 
 _HOME = {
     "JetQ": "jetq.client",
-    "Job": "jetq.client",
+    "Job": "jetq.job",
     "Settings": "jetq.config",
     "create_app": "jetq.wire",
     "install": "jetq.wire",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,26 +12,15 @@ from jetq import ids, wire
 from jetq import video as films
 from jetq.broker import seen
 from jetq.config import Settings
-from jetq.errors import (
-    BrokerDown,
-    JobCancelled,
-    JobFailed,
-    NoSuchJob,
-    PublishRefused,
-    UsageError,
-    WaitTimeout,
-)
+from jetq.errors import PublishRefused, UsageError
+from jetq.job import Job
 from jetq.model import needs as needs_of
 from jetq.model.beat import NodeRow
-from jetq.model.job import JobRow, JobState
+from jetq.model.job import JobRow
 from jetq.model.needs import Needs
 from jetq.policy import admission, strategies
-from jetq.store.base import Placed, Reader
+from jetq.store.base import Placed
 
-#: The wait between two looks at a job grows from the first to the second (s).
-FIRST_LOOK_S, LAST_LOOK_S = 0.02, 0.5
-#: A wait outlives a broker that is away for so long (s): work goes on meanwhile.
-BROKER_PATIENCE_S = 30.0
 #: What is known of the nodes is asked again after so long (s).
 _FRESH_S = 1.0
 
@@ -71,85 +59,6 @@ class Options:
     def plain(self) -> dict[str, Any]:
         """Return the fields by name."""
         return asdict(self)
-
-
-class Job:
-    """One job, wherever it is. Every read asks the ledger."""
-
-    def __init__(self, store: Reader, job_id: str, *, known: bool = False) -> None:
-        self.id = job_id
-        self.known = known  # the ledger had it already: this submit sent nothing
-        self._store = store
-
-    def __repr__(self) -> str:
-        return f"Job({self.id!r})"
-
-    def row(self) -> JobRow:
-        """Return all that is known of it.
-
-        Raises:
-            NoSuchJob: its record has expired.
-        """
-        row = self._store.job(self.id)
-        if row is None:
-            raise NoSuchJob(self.id)
-        return row
-
-    @property
-    def state(self) -> JobState:
-        """Where it is now."""
-        return JobState(self.row().state)
-
-    def wait(self, timeout: float | None = None) -> JobRow:
-        """Return its row once it has ended, however it ended.
-
-        Args:
-            timeout: s; None waits for as long as it takes.
-
-        Raises:
-            WaitTimeout: it has not ended by then; it goes on.
-            BrokerDown: the broker has been away for 30 s.
-            UsageError: the timeout is no number.
-        """
-        if timeout is not None and math.isnan(timeout):
-            raise UsageError(
-                "timeout must be a number of seconds, not nan; leave it out to wait for as long as it takes"
-            )
-        started_s = seen_s = time.monotonic()
-        look_s, state = FIRST_LOOK_S, "unknown"
-        while True:
-            try:
-                row = self.row()
-                seen_s, state = time.monotonic(), row.state
-                if row.ended:
-                    return row
-            except BrokerDown:
-                if time.monotonic() - seen_s > BROKER_PATIENCE_S:
-                    raise
-            waited_s = time.monotonic() - started_s
-            if timeout is not None and waited_s >= timeout:
-                raise WaitTimeout(self.id, waited_s, state)
-            time.sleep(look_s if timeout is None else min(look_s, timeout - waited_s))
-            look_s = min(look_s * 1.4, LAST_LOOK_S)
-
-    def result(self, timeout: float | None = None) -> Any:
-        """Return what the task returned, once it has.
-
-        Raises:
-            JobFailed: it ended FAILED; the message holds its error.
-            JobCancelled: somebody cancelled it.
-            WaitTimeout: it has not ended within ``timeout`` (s).
-        """
-        row = self.wait(timeout)
-        if row.state == JobState.FAILED.value:
-            raise JobFailed(self.id, row.error or row.reason or "no error was kept")
-        if row.state == JobState.CANCELLED.value:
-            raise JobCancelled(self.id, row.reason or "")
-        return row.result
-
-    def cancel(self, reason: str = "cancelled by its owner") -> JobRow:
-        """Cancel it: at once if nothing runs, else its node is asked to kill it."""
-        return self._store.cancel(self.id, reason)
 
 
 class JetQ:

@@ -16,8 +16,8 @@ from jetq.errors import UsageError
 #: What jetq sets for jobs and for its own processes; known, but nothing a person sets.
 EXPORTED = frozenset(
     {
-        *("JETQ_JOB_ID", "JETQ_TOKEN", "JETQ_ATTEMPT", "JETQ_CKPT_DIR"),
-        *("JETQ_GUARDED", "JETQ_MARK", "JETQ_EPOCH", "JETQ_PAGE", "JETQ_WORLD"),
+        *("JETQ_JOB_ID", "JETQ_TOKEN", "JETQ_ATTEMPT", "JETQ_CKPT_DIR", "JETQ_FILES_DIR"),
+        *("JETQ_GUARDED", "JETQ_MARK", "JETQ_EPOCH", "JETQ_PAGE", "JETQ_WORLD", "JETQ_OUTPUT", "JETQ_JOBS_DIR"),
     }
 )
 #: Flags of the command line that have a twin of the same name but no field here.
@@ -53,6 +53,11 @@ class Settings:
     grace_s: float = 30.0  # s a stopping node waits for what runs
     max_arg_bytes: int = 1024 * 1024  # largest arguments of one job
     result_ttl_s: int = 24 * 3600  # s that a finished job stays known
+    http: str | None = (
+        None  # where this node serves its jobs' files: ADDR[:PORT], or auto (faces the broker); None: loopback
+    )
+    log_max_bytes: int = 16 * 1024**2  # of one run's output; the oldest is dropped beyond it
+    files_max_bytes: int = 2 * 1024**3  # of all that jobs have left on a node; the oldest goes beyond it
     pool: str = "fork"  # how pool children start: fork or spawn
     log_level: str = "info"  # debug, info, warning or error
 
@@ -71,6 +76,8 @@ class Settings:
                 raise UsageError(f"{name} must be a number of seconds, {least} or more, not {value}")
         if self.max_arg_bytes < 1 or self.result_ttl_s < 60:
             raise UsageError("max_arg_bytes must be at least 1 and result_ttl_s at least 60")
+        if self.log_max_bytes < 4096 or self.files_max_bytes < 0:
+            raise UsageError("log_max_bytes must be at least 4096 and files_max_bytes 0 or more")
         if self.pool not in ("fork", "spawn"):
             raise UsageError(f"pool must be fork or spawn, not {self.pool!r}")
         if self.log_level not in ("debug", "info", "warning", "error"):
@@ -120,7 +127,7 @@ class Settings:
 
 def _parse(key: str, field_name: str, text: str) -> Any:
     try:
-        if field_name in ("slots", "max_arg_bytes", "result_ttl_s"):
+        if field_name in ("slots", "max_arg_bytes", "result_ttl_s", "log_max_bytes", "files_max_bytes"):
             return int(text)
         if field_name in ("dead_s", "grace_s"):
             return float(text)

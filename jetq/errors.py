@@ -15,6 +15,7 @@
     ├── PublishUnknown        the broker did not answer: the job may or may not exist (exit 69)
     ├── JobFailed             a job that was waited for ended FAILED
     ├── JobCancelled          a job that was waited for ended CANCELLED
+    ├── FilesAway             a node that ran the job cannot be asked for its logs or files
     ├── WaitTimeout           a job that was waited for has not ended in time
     └── VideoUnreadable       a video that was fine when it was submitted cannot be read on the node
 
@@ -136,6 +137,10 @@ class JobCancelled(JetqError):
     def __init__(self, job_id: str, reason: str) -> None:
         super().__init__(f"job {job_id} was cancelled: {reason or 'no reason was kept'}")
         self.job_id = job_id
+
+
+class FilesAway(JetqError):
+    """A node that ran the job cannot be asked for its logs or files; the message names it, and what to set."""
 
 
 class WaitTimeout(JetqError):

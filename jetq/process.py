@@ -152,6 +152,15 @@ def network() -> str:
         return ""
 
 
+def place() -> str:
+    """Return what tells this loopback interface from all others: the machine's boot and the network namespace."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        boot = ""
+    return f"{boot} {network()}"
+
+
 def children(pid: int | None = None) -> list[int]:
     """Return the pids of a process's children (ours by default), zombies included."""
     parent = os.getpid() if pid is None else pid

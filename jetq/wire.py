@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jetq.model.claim import Ended
     from jetq.probe.base import Probe
     from jetq.service.agent import Agent
+    from jetq.service.jobfiles import JobFiles
     from jetq.store.base import Delivery, Placed
     from jetq.store.redis import RedisStore
 
@@ -124,19 +125,23 @@ def build_agent(settings: Settings, mark: str, make_app: Callable[[], Celery]) -
     from jetq import ids
     from jetq.service.agent import Agent
     from jetq.service.facts import node_facts
+    from jetq.service.jobfiles import JobFiles
 
     probe = open_probe()
     name = settings.node or ""
     facts = node_facts(settings, probe.machine(), name=name, epoch=ids.random64())
+    store = open_store(settings, settings.broker_url)
+    files = JobFiles(settings, lambda job_id: store.job(job_id) is not None)
     return Agent(
         facts,
-        open_store(settings, settings.broker_url),
+        store,
         LateDelivery(make_app),
         probe,
-        NodeLanes(name, facts.epoch, facts.slots, settings),
+        NodeLanes(name, facts.epoch, facts.slots, settings, files),
         mark=mark,
         dead_s=settings.dead_s,
         grace_s=settings.grace_s,
+        files=files,
         lanes=("tasks", "processes", *(["plain"] if settings.also_queues else [])),
     )
 
@@ -144,8 +149,9 @@ def build_agent(settings: Settings, mark: str, make_app: Callable[[], Celery]) -
 class NodeLanes:
     """The ``LaneCommands`` of a node."""
 
-    def __init__(self, node: str, epoch: str, slots: int, settings: Settings) -> None:
+    def __init__(self, node: str, epoch: str, slots: int, settings: Settings, files: JobFiles) -> None:
         """Describe the lanes of one epoch."""
+        self._files = files
         self._words = ("--node", node, "--epoch", epoch, "--pool-size", str(slots))
         self._settings = settings
 
@@ -162,7 +168,7 @@ class NodeLanes:
         """Return the environment of lanes."""
         import os
 
-        return {**os.environ, **self._settings.as_environ()}
+        return {**os.environ, **self._settings.as_environ(), **self._files.environ()}
 
 
 class LateDelivery:

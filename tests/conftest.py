@@ -206,7 +206,8 @@ def clips() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def no_jetq_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the caller's ``JETQ_*`` variables, so that a test sees only what it sets."""
+def no_jetq_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Hide the caller's ``JETQ_*`` variables and data folder, so that a test sees only what it sets."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "data"))
     for key in [key for key in os.environ if key.startswith("JETQ_")]:
         monkeypatch.delenv(key)

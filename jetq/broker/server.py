@@ -34,8 +34,8 @@ class Listen:
     port: int | None = None  # None: the last used one, else a free one
 
     @classmethod
-    def parse(cls, text: str) -> Listen:
-        """Read ``ADDR``, ``ADDR:PORT`` or ``[IPV6]:PORT``.
+    def parse(cls, text: str, *, flag: str = "--listen") -> Listen:
+        """Read ``ADDR``, ``ADDR:PORT`` or ``[IPV6]:PORT``. ``flag``: where it was given, for the message.
 
         Raises:
             UsageError: no such form, or no address of this machine.
@@ -43,13 +43,13 @@ class Listen:
         match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+|[0-9A-Fa-f:]*::[0-9A-Fa-f:]*))(?::(\d{1,5}))?", text)
         port = int(match[3]) if match and match[3] else None
         if not match or (port is not None and not 1 <= port <= 65535):
-            raise UsageError(f"--listen {text!r}: write ADDR, ADDR:PORT or [IPV6]:PORT, for example 192.168.1.10:6379")
+            raise UsageError(f"{flag} {text!r}: write ADDR, ADDR:PORT or [IPV6]:PORT, for example 192.168.1.10:6379")
         try:
             address = str(socket.getaddrinfo(match[1] or match[2], None, type=socket.SOCK_STREAM)[0][4][0])
         except OSError:
-            raise UsageError(f"--listen {text!r}: {match[1] or match[2]!r} is no known host or address") from None
+            raise UsageError(f"{flag} {text!r}: {match[1] or match[2]!r} is no known host or address") from None
         if not bindable(address, 0):
-            raise UsageError(f"--listen {text!r}: {address} is no address of this machine (see `ip addr`)")
+            raise UsageError(f"{flag} {text!r}: {address} is no address of this machine (see `ip addr`)")
         return cls(address, port)
 
     @property

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import click
 
 from jetq.cli.format import brief, duration, moment, print_fields, print_json, print_table
+from jetq.cli.jobfiles import files, logs
 from jetq.cli.options import Where, broker_options, json_option
-from jetq.client import Job
 from jetq.errors import JobCancelled, JobFailed, NoSuchJob
+from jetq.job import Job
 from jetq.model.job import JobRow, JobState
 
 
@@ -20,10 +21,16 @@ Examples:
   jetq job list --state FAILED
   jetq job show 0b6f6f6e-5c1c-4d5e-8f53-0b7f3b1f2f3a
   jetq job wait --timeout 60 ID
+  jetq job logs -f ID
+  jetq job files ID --get out
   jetq job cancel ID"""
 )
 def command() -> None:
-    """List, show, wait for and cancel jobs."""
+    """List, show, wait for and cancel jobs; read what they printed and fetch what they left."""
+
+
+command.add_command(logs)
+command.add_command(files)
 
 
 @command.command("list", epilog="Example: jetq job list --state RUNNING --limit 20")

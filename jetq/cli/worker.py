@@ -36,6 +36,11 @@ Examples:
     "--also-queue", "also_queues", multiple=True, metavar="Q", help="Plain Celery queue to read.  [JETQ_ALSO_QUEUE]"
 )
 @click.option("--pool", type=click.Choice(["fork", "spawn"]), help="How task processes start.  [JETQ_POOL]")
+@click.option(
+    "--http",
+    metavar="ADDR[:PORT]",
+    help="Serve jobs' files there; auto: where the broker is; default: 127.0.0.1.  [JETQ_HTTP]",
+)
 @click.option("--grace", "grace_s", type=float, metavar="S", help="Wait so long for work at a stop.  [JETQ_GRACE_S]")
 @broker_options
 def command(where: Where, name: str | None, labels: tuple[str, ...], also_queues: tuple[str, ...], **flags: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
@@ -11,6 +12,7 @@ from celery import Celery, current_app, signals
 from jetq import page, process
 from jetq.engine.app import install_hooks
 from jetq.engine.run import Tracer
+from jetq.engine.surroundings import Surroundings
 from jetq.engine.transport import RoutedChannel
 from jetq.log import Log
 from jetq.store.redis import RedisStore, connect
@@ -21,18 +23,27 @@ PAGE = "JETQ_PAGE"
 log = Log("child")
 
 
-def tracer_for(app: Celery, node: str, epoch: str, slots: list[page.Slot], *, threads: bool) -> Tracer:
+def tracer_for(app: Celery, node: str, epoch: str, slots: list[page.Slot], around: Surroundings | None) -> Tracer:
     """Return the tracer of this process, on a connection of its own."""
     store = RedisStore(connect(app.conf.jetq_url), app.conf.jetq_cluster, ttl_s=app.conf.jetq_ttl_s)
     folds = app.conf.result_backend == app.conf.broker_url
     RoutedChannel.patient = True
-    return Tracer(app, store, node, epoch, slots=slots, folds=folds, exports=not threads)
+    return Tracer(app, store, node, epoch, slots=slots, folds=folds, around=around)
 
 
 def own_slots(shared: page.Page, indexes: range) -> list[page.Slot]:
     """Return slots for this process to write, the lowest last: it is taken first."""
     pid = os.getpid()
     return [shared.slot(index, pid=pid, born=process.born(pid) or 0) for index in reversed(indexes)]
+
+
+def quieten(app: Celery) -> None:
+    """Keep Celery's two lines a task out of the logs: the ledger tells that story. What bodies log is not touched."""
+    if app.conf.jetq_quiet:
+        bodies = logging.getLogger("celery.task")  # the parent of all that get_task_logger gives
+        bodies.setLevel(logging.getLogger().level)
+        for name in ("celery", "kombu"):
+            logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
 
 
 def _on_process_init(sender: str | None = None, **_rest: Any) -> None:
@@ -48,7 +59,8 @@ def _on_process_init(sender: str | None = None, **_rest: Any) -> None:
         os._exit(1)
     app = current_app._get_current_object()
     slots = own_slots(shared, range(index, index + 1))
-    tracer_for(app, os.environ["JETQ_NODE"], os.environ["JETQ_EPOCH"], slots, threads=False).wrap_all(sender)
+    quieten(app)
+    tracer_for(app, os.environ["JETQ_NODE"], os.environ["JETQ_EPOCH"], slots, Surroundings.of_child()).wrap_all(sender)
 
 
 install_hooks()

@@ -12,10 +12,11 @@ from celery.exceptions import SecurityWarning
 from jetq import page
 from jetq.config import Settings
 from jetq.engine.capacity import Capacity, Control
-from jetq.engine.child import PAGE, own_slots, tracer_for
+from jetq.engine.child import PAGE, own_slots, quieten, tracer_for
 from jetq.engine.consumer import Consumer
 from jetq.engine.request import LaneSide
 from jetq.engine.run import patiently
+from jetq.service.outlet import OUTPUT
 from jetq.store import keys
 from jetq.store.redis import RedisStore, connect
 
@@ -54,14 +55,14 @@ def run_lane(
     Capacity.control = Control(lane, control_fd, status_fd, shared, reads_shared=lane == "tasks", client_name=name)
     if threads:
         slots = own_slots(shared, range(shared.slots))
-        Consumer.tracer = tracer_for(app, node, epoch, slots, threads=True)
+        Consumer.tracer = tracer_for(app, node, epoch, slots, None)
     worker = Worker(
         app=app,
         hostname=f"{lane}@{node}",
         queues=[keys.PLAIN, *settings.also_queues] if lane == "plain" else [keys.own_queue(lane, node)],
         concurrency=shared.slots if threads else pool_size,
         pool="threads" if threads else "prefork",
-        loglevel="INFO" if settings.log_level == "debug" else "WARNING",  # the ledger keeps the story of each task
+        loglevel="INFO" if settings.log_level == "debug" else settings.log_level.upper(),  # also that of bodies
         task_events=False,  # Flower turns them on while it looks (enable_events): 2-3 round trips a task
         without_gossip=True,
         without_mingle=True,
@@ -69,6 +70,7 @@ def run_lane(
         heartbeat_interval=10,
         quiet=True,
     )
+    quieten(app)
     patiently(LaneSide.store.declare, {name: getattr(task, "jetq", None) for name, task in app.tasks.items()})
     worker.start()
     return int(worker.exitcode or 0)
@@ -79,6 +81,7 @@ def _prepare(app: Celery, settings: Settings, lane: str, client_name: str) -> No
         warnings.simplefilter("ignore", SecurityWarning)  # that it runs as root: one lane of a node says it
     options = {**app.conf.broker_transport_options, "client_name": client_name}
     if lane == "plain":
+        os.environ.pop(OUTPUT, None)  # what it prints is no job's
         options["ack_emulation"] = True  # no ledger stands behind plain work
     app.conf.broker_transport_options = options
     app.conf.worker_redirect_stdouts = False

@@ -17,6 +17,7 @@ from kombu.utils.json import dumps, loads
 
 from jetq import ids
 from jetq.engine import current
+from jetq.engine.surroundings import Surroundings
 from jetq.errors import BrokerDown
 from jetq.log import Log
 from jetq.page import Slot
@@ -28,8 +29,6 @@ T = TypeVar("T")
 REFUSED, FULL = "jetq: refused", "jetq: full"
 #: What celery.Task.replace raises; the id lives on in the task that replaced it.
 _REPLACED = "Replaced by new task"
-#: What a body finds in its environment.
-_EXPORTED = ("JETQ_JOB_ID", "JETQ_TOKEN", "JETQ_ATTEMPT")
 _FOLLOWERS = ("callbacks", "errbacks", "chain", "chord")
 
 
@@ -50,7 +49,15 @@ class Tracer:
     """Wraps the tasks of one process: a pool child, or a lane of threads."""
 
     def __init__(
-        self, app: Celery, store: Lane, node: str, epoch: str, *, slots: list[Slot], folds: bool, exports: bool
+        self,
+        app: Celery,
+        store: Lane,
+        node: str,
+        epoch: str,
+        *,
+        slots: list[Slot],
+        folds: bool,
+        around: Surroundings | None,
     ) -> None:
         """Run jobs of ``node`` for one ``epoch``.
 
@@ -58,10 +65,10 @@ class Tracer:
             app: whose tasks are wrapped. store: the ledger.
             slots: of the lane's page, one for each thread that may run a job.
             folds: whether results may be stored by the script that ends the job.
-            exports: whether the environment names the job; only where one runs at a time.
+            around: what a body finds around it; None where several run at a time.
         """
         self._app, self._store, self._node, self._epoch = app, store, node, epoch
-        self._slots, self._folds, self._exports = slots, folds, exports
+        self._slots, self._folds, self._around = slots, folds, around
 
     def wrap_all(self, hostname: str | None) -> None:
         """Rebuild the tracer of every task of the app, ours around it."""
@@ -143,16 +150,18 @@ class Tracer:
 
     def _run(self, run: current.Run, trace: Callable[..., Any], *call: Any) -> Any:
         before = current.enter(run)
-        if self._exports:
-            os.environ.update(JETQ_JOB_ID=run.job_id, JETQ_TOKEN=run.token, JETQ_ATTEMPT=str(run.attempt))
         try:
-            answer = trace(*call)
+            if self._around is None:
+                answer = trace(*call)
+            else:
+                self._around.enter(run)
+                try:
+                    answer = trace(*call)
+                finally:
+                    self._around.leave()
             self._settle(run, answer)
         finally:
             current.enter(before)
-            if self._exports:
-                for name in _EXPORTED:
-                    os.environ.pop(name, None)
         return answer
 
     def _claim(self, slot: Slot, job_id: str, pub: str, request: dict[str, Any]) -> current.Run | str:

@@ -38,6 +38,7 @@ class NodeFacts:
     board: str  # hardware model, "pc" where unknown
     labels: tuple[str, ...]  # implicit ones (gpu, arch=, board=, node=) included
     version: str  # jetq's
+    door: str = ""  # where its HTTP port is and what opens it (JSON); never shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from jetq import process
@@ -14,10 +15,11 @@ from jetq.probe.base import Probe
 from jetq.service.beats import Beater, Word
 from jetq.service.drain import Drain
 from jetq.service.duties import DutyLedger, duties
+from jetq.service.jobfiles import JobFiles
 from jetq.service.lane import KINDS, Lane, LaneCommands
 from jetq.service.lanes import Lanes, union
 from jetq.service.leader import Leader
-from jetq.service.loop import Outage
+from jetq.service.loop import Loop, Outage
 from jetq.service.waker import Waker
 from jetq.store.base import After, BeatReply, Delivery
 
@@ -25,6 +27,8 @@ from jetq.store.base import After, BeatReply, Delivery
 LOOK_S = 0.5
 #: A call that the broker did not answer is repeated after this (s).
 RETRY_S = 1.0
+#: Time between two looks at what jobs have left here (s).
+SWEEP_S = 60.0
 #: Lanes that run nothing get this long to end by themselves (s).
 LANE_STOP_S = 3.0
 #: Exit code of a run that has no right to go on.
@@ -55,6 +59,7 @@ class Agent:
         mark: str,
         dead_s: float,
         grace_s: float,
+        files: JobFiles,
         lanes: Sequence[str] = ("tasks", "processes"),
         clock: Clock = boot_s,
     ) -> None:
@@ -64,6 +69,7 @@ class Agent:
         self._mark = mark
         self._dead_s = dead_s
         self._grace_s = grace_s
+        self._files = files
         self._clock = clock
         self._outage = Outage()
         self._waker = Waker()
@@ -86,6 +92,7 @@ class Agent:
             running=lambda: self._lanes.running,
             dead_s=dead_s,
         )
+        self._loops.append(Loop("sweep", SWEEP_S, self._sweep, self._outage))
 
     # What signal handlers and other threads may call ----------------------------------------------------------------
 
@@ -116,6 +123,7 @@ class Agent:
         if swept:
             _log.warning("agent.swept", processes=len(swept))
         try:
+            self._facts = replace(self._facts, door=self._files.start())
             if not self._load() or not self._insist(lambda: self._join(self._lanes.tasks)):
                 return 0
             _log.info("node.joined", node=self._facts.name, slots=self._facts.slots, epoch=self._facts.epoch)
@@ -191,6 +199,7 @@ class Agent:
         self._try(lambda: process.sweep(self._mark))
         for loop in self._loops:
             loop.stop(within_s=0.1)
+        self._files.stop()
 
     def _look_around(self) -> None:
         """Keep the lanes running, let the ledger know if they have loaded anew, and tell them what holds now."""
@@ -246,6 +255,9 @@ class Agent:
     def _is_over(self) -> bool:
         """Tell whether this run has no right to go on: all it has is then killed at once."""
         return self._orphaned or (self._reply is not None and not self._reply.accepted)
+
+    def _sweep(self) -> None:
+        self._files.sweep({entry.job_id for entry in self._lanes.running})
 
     def _try(self, call: Callable[[], object]) -> bool:
         """Call once. False: the broker is away, or a process cannot be killed; both are told."""

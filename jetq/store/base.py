@@ -242,6 +242,10 @@ class Reader(Protocol):
         """Return all known nodes by name."""
         ...
 
+    def door(self, node: str) -> str:
+        """Return where a node's HTTP port is and what opens it (``service.files.Door``); "": it is not known."""
+        ...
+
     def cancel(self, job_id: str, reason: str) -> JobRow:
         """Cancel a job: at once if nothing runs, else its lane is asked to kill it.
 

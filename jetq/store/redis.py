@@ -104,6 +104,7 @@ class RedisStore(LeaderSide):
             dead_s,
             *seed(),
             self._ttl_s,
+            f.door,
             *tasks,
         )
         if not got[0]:
@@ -173,6 +174,10 @@ class RedisStore(LeaderSide):
             mine = {task: s[h["board"]] for task, s in speeds.items() if h.get("board") in s}
             out.append(rows.node_row(name, h, used=used, now_s=now_s, speed=mine))
         return out
+
+    def door(self, node: str) -> str:
+        """Return where a node's HTTP port is and what opens it; "": it is not known."""
+        return text(self._read("HGET", f"{self.prefix}node:{node}", "door"))
 
     def speeds(self) -> dict[str, dict[str, float]]:
         """Return the learned speeds: task name -> board -> factor."""

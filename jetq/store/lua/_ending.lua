@@ -1,10 +1,11 @@
 -- The ends of jobs, and their history.
 --
 -- uses  base room
-local function note(id, what, node, why)
+-- Add to a job's history, and give its reason. ran: it had begun on that node.
+local function note(id, what, node, why, ran)
   local key = P .. 'job:' .. id
   local h = cjson.decode(call('HGET', key, 'history') or '[]')
-  h[#h + 1] = { at = tonumber(stamp(now())), what = what, node = node, why = why }
+  h[#h + 1] = { at = tonumber(stamp(now())), what = what, node = node, why = why, ran = ran or nil }
   while #h > 50 do table.remove(h, 1) end
   call('HSET', key, 'history', cjson.encode(h), 'reason', why)
 end

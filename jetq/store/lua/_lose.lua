@@ -16,13 +16,13 @@ local function lose(id, why, charge, seed, salt, ttl)
     if j[6] and now() - j[6] > 600 then attempts = 0 end
     attempts = attempts + 1
     call('HSET', key, 'attempts', attempts)
-    note(id, 'lost', node, why)
+    note(id, 'lost', node, why, true)
     if max > 0 and attempts >= max then
       close(id, node, 'FAILED', 'error', 'gave up after ' .. attempts .. ' attempts: ' .. why, true, ttl, salt)
       return 'FAILED'
     end
   else
-    note(id, 'moved', node, why)
+    note(id, 'moved', node, why, state ~= 'ASSIGNED')
   end
   release(id, node, salt)
   call('SREM', P .. 'cancel:' .. node, id)

@@ -2,7 +2,7 @@
 --
 -- uses  base room index place ending lose
 -- ARGV  1 node  2 identity  3 epoch  4 slots  5 gpu  6 mem (bytes)  7 board  8 labels (space separated)  9 version
---       10 rates (JSON)  11 dead (s)  12 seed  13 salt 0..1  14 ttl (s)  then the names of the tasks it has loaded
+--       10 rates (JSON)  11 dead (s)  12 seed  13 salt 0..1  14 ttl (s)  15 door (JSON)  then the names of its tasks
 -- gives {1, cohorts (JSON)}, or {0} where another machine of this name is alive
 local node, key, salt = A[1], P .. 'node:' .. A[1], tonumber(A[13])
 local old = call('HMGET', key, 'identity', 'epoch', 'state', 'beat_at')
@@ -10,11 +10,11 @@ local alive = old[4] and old[3] ~= 'gone' and old[3] ~= 'dead' and now() - old[4
 if alive and old[1] ~= A[2] then return { 0 } end
 call('HSET', key, 'identity', A[2], 'epoch', A[3], 'seq', 0, 'state', 'starting', 'slots', A[4], 'gpu', A[5], 'mem', A[6],
   'board', A[7], 'labels', A[8], 'version', A[9], 'rates', A[10], 'net', 0, 'planned', 0, 'beat_at', stamp(now()),
-  'weight', 0, 'trim', 1, 'metrics', '{}', 'running', '[]', 'reserved', '[]', 'failed', 0, 'ended', 0)
+  'weight', 0, 'trim', 1, 'metrics', '{}', 'running', '[]', 'reserved', '[]', 'failed', 0, 'ended', 0, 'door', A[15])
 call('SADD', P .. 'nodes', node)
 call('SADD', P .. 'boards', A[7])
 call('DEL', P .. 'tasks:' .. node, P .. 'cancel:' .. node)
-if #A > 14 then call('SADD', P .. 'tasks:' .. node, unpack(A, 15)) end
+if #A > 15 then call('SADD', P .. 'tasks:' .. node, unpack(A, 16)) end
 call('HSETNX', P .. 'cohorts', 'any', '{"labels":[],"slots":1,"gpu":0,"mem":0}')
 local cohorts = reindex(node, salt)
 if old[2] ~= A[3] then lose_all(node, 'its node started anew', true, A[12], salt, A[14]) end

@@ -8,7 +8,7 @@ local j = call('HMGET', P .. 'job:' .. A[1], 'state', 'node', 'claimer', 'cancel
 if j[2] ~= A[2] or (A[3] ~= '' and string.sub(j[3] or '', 1, #A[3]) ~= A[3]) then return '' end
 if j[1] ~= 'ASSIGNED' and j[1] ~= 'RUNNING' and j[1] ~= 'FINISHING' then return '' end
 if A[5] == 'fail' and not j[4] then
-  note(A[1], 'failed', A[2], A[4])
+  note(A[1], 'failed', A[2], A[4], j[1] ~= 'ASSIGNED')
   close(A[1], A[2], 'FAILED', 'error', A[4], true, A[8], tonumber(A[7]))
   return 'FAILED'
 end

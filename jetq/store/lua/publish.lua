@@ -67,6 +67,7 @@ for i = 14, #A, 7 do
   else
     local token = (old[5] or '0') .. '-' .. A[1] .. (i > 14 and '.' .. i or '')
     if old[1] then
+      if old[1] == 'RUNNING' and not old[10] then note(id, 'again', old[4], 'its task asked to run again', true) end
       release(id, old[4], salt)
       forget_places(id)
       call('HDEL', key, 'claimer', 'epoch', 'started_at', 'replaced', 'outcome', 'evict', unpack(USUAL_FIELDS))

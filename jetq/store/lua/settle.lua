@@ -19,7 +19,8 @@ if j[1] == state then return 1 end
 if not live then return 0 end
 if state == 'WAITING' then
   release(id, j[4], salt)
-  call('HSET', key, 'state', 'WAITING', 'node', '', 'replaced', '1', 'reason', 'replaced by another task that carries its id')
+  note(id, 'replaced', j[4], 'replaced by another task that carries its id', true)
+  call('HSET', key, 'state', 'WAITING', 'node', '', 'replaced', '1')
   return 1
 end
 local board = call('HGET', P .. 'node:' .. j[4], 'board')

@@ -1,0 +1,80 @@
+"""Read what a job printed, and fetch the files it left, wherever it ran."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from jetq.cli.format import moment, print_json, print_table, say
+from jetq.cli.options import Where, broker_options, json_option
+from jetq.service.remains import LogLine, Remains
+
+
+@click.command(epilog="Example: jetq job logs -f ID")
+@click.argument("job_id", metavar="ID")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended, wherever it moves.")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt; 1 is the first.")
+@json_option
+@broker_options
+def logs(*, job_id: str, follow: bool, attempt: int | None, as_json: bool, where: Where) -> int:
+    """Print what a job printed and logged, from every node that ran it.
+
+    The lines go to stdout; where they come from, and which node cannot be asked, to stderr. Exit code 1 if one cannot.
+    """
+    ledger = where.ledger()
+    remains = Remains(ledger, job_id, tell=lambda why: say(f"jetq: {why}"))
+    last: tuple[str, int, float] | None = None
+    for line in remains.lines(follow=follow, attempt=attempt):
+        if as_json:
+            print_json(line.as_json())
+        else:
+            last = _print_line(line, last)
+        sys.stdout.flush()
+    if last is None and not as_json and not remains.away:
+        row = ledger.job(job_id)
+        begun = row is None or row.started_at is not None or row.ended
+        say("it has printed nothing" if begun else "it has not started yet; `jetq job show` says why, -f waits for it")
+    return 1 if remains.away else 0
+
+
+@click.command(epilog="Example: jetq job files ID --get out")
+@click.argument("job_id", metavar="ID")
+@click.option("--get", "into", metavar="DIR", type=Path, help="Copy them there.")
+@json_option
+@broker_options
+def files(*, job_id: str, into: Path | None, as_json: bool, where: Where) -> int:
+    """List the files a job left in JETQ_FILES_DIR, on every node that ran it, or copy them here.
+
+    With --get, the files of the last node go right into DIR, those of an earlier one into DIR/NODE. Exit code 1 if a
+    node cannot be asked.
+    """
+    remains = Remains(where.ledger(), job_id, tell=lambda why: say(f"jetq: {why}"))
+    found = remains.files() if into is None else list(remains.get(into))
+    if as_json:
+        print_json([row.as_json() for row in found])
+    elif into is None:
+        rows = [(row.node, _shown(row.file.name), row.file.size_bytes, moment(row.file.modified_at)) for row in found]
+        print_table(("node", "file", "bytes", "changed"), rows, empty="it has left no files")
+    else:
+        for row in found:
+            print(_shown(str(row.got)))
+        if not found:
+            say("it has left no files")
+    return 1 if remains.away else 0
+
+
+def _print_line(line: LogLine, last: tuple[str, int, float] | None) -> tuple[str, int, float]:
+    """Print one line, after one that says where it comes from if that is another run than before."""
+    run = (line.node, line.attempt, line.started_at)
+    if run != last:
+        sys.stdout.flush()
+        say(f"== attempt {line.attempt} on {line.node}, from {moment(line.started_at)} ==")
+    print(line.text)
+    return run
+
+
+def _shown(name: str) -> str:
+    """Return a file's name with what would move the cursor made visible."""
+    return name if name.isprintable() else ascii(name)

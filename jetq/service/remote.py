@@ -1,0 +1,117 @@
+"""The HTTP port of one node, from outside."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from jetq import process
+from jetq.errors import JetqError
+from jetq.service.files import LOOPBACKS, Door
+from jetq.service.folders import FileRow
+from jetq.service.joblog import RunLog
+
+#: Time for a node to answer (s).
+TIMEOUT_S = 5.0
+_CHUNK_BYTES = 1 << 20
+
+
+class PortFault(JetqError):
+    """A node cannot be asked. The message is what follows the node's name."""
+
+
+class NodePort:
+    """What a node serves. Every call may raise ``PortFault``."""
+
+    def __init__(self, door: str) -> None:
+        """Ask nothing yet. ``door``: as the ledger keeps it.
+
+        Raises:
+            PortFault: it serves no files, or only to its own machine, and that is another one.
+        """
+        if not door:
+            raise PortFault("serves no files; its own log says why")
+        self._door = Door.parse(door)
+        parts = urlsplit(self._door.url)
+        self._host, self._port = parts.hostname or "", parts.port or 0
+        if self._host in LOOPBACKS and self._door.place != process.place():
+            raise PortFault(
+                "serves its files on its own machine only: start it with --http auto (JETQ_HTTP=auto), or ask there"
+            )
+
+    def runs(self, job_id: str) -> list[RunLog]:
+        """Return the logs of a job."""
+        return [RunLog(**row) for row in json.loads(self._read(_path(job_id, "log"))[1])]
+
+    def files(self, job_id: str) -> list[FileRow]:
+        """Return the files of a job."""
+        return [FileRow(**row) for row in json.loads(self._read(_path(job_id, "files"))[1])]
+
+    def log_from(self, job_id: str, run: str, offset: int) -> tuple[int, bytes]:
+        """Return a run's output from an offset on, and where that really starts."""
+        return self._read(f"{_path(job_id, 'log')}/{quote(run)}?offset={offset}")
+
+    def copy(self, job_id: str, name: str, target: Path) -> Path:
+        """Write one file of a job to ``target``, in one step, and return that.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        fresh = target.with_name(f".{target.name}.part")
+        try:
+            with fresh.open("wb") as out, self._get(f"{_path(job_id, 'files')}/{quote(name)}") as answer:
+                left = int(answer.getheader("Content-Length") or 0)
+                while left:
+                    chunk = self._chunk(answer, min(left, _CHUNK_BYTES))
+                    out.write(chunk)
+                    left -= len(chunk)
+            return fresh.replace(target)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+    def _read(self, path: str) -> tuple[int, bytes]:
+        """Return the offset that a log starts at (0 for anything else), and the answer's body."""
+        with self._get(path) as answer:
+            left, parts = int(answer.getheader("Content-Length") or 0), []
+            while left:
+                parts.append(self._chunk(answer, left))
+                left -= len(parts[-1])
+            return int(answer.getheader("X-Jetq-Offset") or 0), b"".join(parts)
+
+    def _chunk(self, answer: http.client.HTTPResponse, most: int) -> bytes:
+        try:
+            chunk = answer.read(most)
+        except (OSError, http.client.HTTPException) as exc:
+            raise self._away(exc) from exc
+        if not chunk:
+            raise PortFault("broke off in the middle of an answer")
+        return chunk
+
+    @contextmanager
+    def _get(self, path: str) -> Iterator[http.client.HTTPResponse]:
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
+        try:
+            try:
+                connection.request("GET", path, headers={"Authorization": f"Bearer {self._door.token}"})
+                answer = connection.getresponse()
+            except (OSError, http.client.HTTPException) as exc:
+                raise self._away(exc) from exc
+            if answer.status == 404:
+                raise PortFault("has no such file any more")
+            if answer.status != 200:
+                raise PortFault(f"refuses ({answer.status} {answer.reason}); it may just be starting anew")
+            yield answer
+        finally:
+            connection.close()
+
+    def _away(self, exc: Exception) -> PortFault:
+        why = "no answer" if isinstance(exc, TimeoutError) else str(exc) or type(exc).__name__
+        return PortFault(f"does not answer at {self._host} port {self._port} ({why})")
+
+
+def _path(job_id: str, what: str) -> str:
+    return f"/jobs/{quote(job_id, safe='')}/{what}"
