@@ -38,6 +38,7 @@ class Options:
     countdown_s: float | None = None  # not before this long from now
     expires_s: float | None = None  # not started after this long from now
     wait_for_node: bool = False  # accept needs that no node can serve yet
+    durable: bool = False  # return only once the broker has it on its disk: survives a power cut of its machine
 
     def __post_init__(self) -> None:
         if isinstance(self.labels, str):
@@ -107,6 +108,7 @@ class JetQ:
         countdown: float | None = None,
         expires: float | None = None,
         wait_for_node: bool = False,
+        durable: bool = False,
         **kwargs: Any,
     ) -> Job:
         """Send one task and return its job. What is no option (:class:`Options`) is the task's own argument.
@@ -114,7 +116,9 @@ class JetQ:
         A task whose arguments have the names of options is sent by :meth:`send`, which also lists the errors.
         """
         options = Options(
-            labels, gpu, mem_bytes, slots, strategy, priority, countdown, expires, wait_for_node=wait_for_node
+            *(labels, gpu, mem_bytes, slots, strategy, priority, countdown, expires),
+            wait_for_node=wait_for_node,
+            durable=durable,
         )
         return self.send(name, args, kwargs, options, job_id=job_id)
 
@@ -139,6 +143,7 @@ class JetQ:
             UsageError: arguments that are not JSON or too large, or a task no node knows.
             NoNodeCarries: no node can ever serve what it needs.
             PublishRefused: the id is in use for other work.
+            NotDurable: with ``durable``: it is taken, but not known to be on the broker's disk.
             PublishUnknown: the broker did not answer; send it again with the id in the error.
         """
         asked = options or Options()

@@ -12,6 +12,7 @@
     ├── NodeAlive             a node that still beats cannot be forgotten
     ├── NameTaken             a live node of another identity has this name (exit 2)
     ├── PublishRefused        the id is in use for other work
+    ├── NotDurable            a job is taken, but the broker does not say that it is on its disk
     ├── PublishUnknown        the broker did not answer: the job may or may not exist (exit 69)
     ├── JobFailed             a job that was waited for ended FAILED
     ├── JobCancelled          a job that was waited for ended CANCELLED
@@ -119,6 +120,14 @@ class PublishUnknown(JetqError):
             f"the broker did not answer, so job {job_id} may or may not exist; "
             f"send it again with the same id, or ask with `jetq job show {job_id}`"
         )
+        self.job_id = job_id
+
+
+class NotDurable(JetqError):
+    """A job that should be on the broker's disk is taken, but the broker does not say that it is there."""
+
+    def __init__(self, job_id: str, why: str) -> None:
+        super().__init__(f"job {job_id} is taken and will run, but it is not known to be on the broker's disk: {why}")
         self.job_id = job_id
 
 

@@ -39,6 +39,7 @@ class Options:
     kind: str = "task"
     max_attempts: int | None = None
     wait_for_node: bool = False
+    durable: bool = False
 
     def header(self) -> dict[str, Any]:
         """Return what differs from the defaults, as the message carries it."""
@@ -51,6 +52,7 @@ class Options:
             "kind": self.kind if self.kind != "task" else None,
             "max_attempts": self.max_attempts,
             "wait_for_node": self.wait_for_node,
+            "durable": self.durable,
         }
         return {k: v for k, v in given.items() if v not in (None, [], 0, False)}
 
@@ -87,7 +89,7 @@ def submit_many(
     """Send many jobs of one task, 200 a script, from one message cut at its variable fields.
 
     Raises:
-        PublishRefused: nobody carries what they need. PublishUnknown: no answer.
+        PublishRefused: nobody carries what they need. PublishUnknown: no answer. NotDurable: taken, see its reason.
         UsageError: arguments are not JSON or too large; nothing of that batch was sent.
     """
     header = {**store.declared(name), **options.header()}
@@ -112,6 +114,8 @@ def submit_many(
             flying = sender.submit(send, batch)
         if flying is not None:
             placed += flying.result()
+    if options.durable and placed:
+        store.wait_for_disk(placed[-1].job_id)
     return placed
 
 

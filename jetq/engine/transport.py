@@ -25,6 +25,7 @@ from jetq.model.needs import Needs, priority
 from jetq.policy import strategies
 from jetq.store import keys, orders, scripts
 from jetq.store.base import Order, Parcel, Placed
+from jetq.store.link import wait_for_disk
 
 #: Kinds that are not short work get no limit on attempts.
 _NO_LIMIT = frozenset({"stream"})
@@ -160,6 +161,9 @@ class RoutedChannel:
         answer = self._ask(parcel.job_id, "publish", *args)
         if answer:
             self._tell(orders.read_placed(order, [parcel], answer))
+            if given.get("durable"):
+                with self.conn_or_acquire() as client:  # type: ignore[attr-defined]
+                    wait_for_disk(client, self.global_keyprefix, parcel.job_id)  # type: ignore[attr-defined]
         return bool(answer)
 
     def _read_declared(self, job_id: str) -> None:

@@ -63,7 +63,7 @@ class NodeRow:
     """One node as ``jetq node list --json`` prints it."""
 
     name: str
-    state: str  # starting, up, draining, drained, stopping, stale, suspect, dead, gone
+    state: str  # starting, up, draining, drained, failing, stopping, stale, suspect, dead, gone
     slots: int
     used: float  # sum of live leases
     weight: float
@@ -76,7 +76,7 @@ class NodeRow:
     identity: str = ""
     epoch: str = ""
     version: str = ""
-    why: str = ""  # it drains, is suspect or dead
+    why: str = ""  # it drains, fails, is suspect or dead
     running: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:

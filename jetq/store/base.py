@@ -65,6 +65,14 @@ class Publisher(Protocol):
         """
         ...
 
+    def wait_for_disk(self, job_id: str) -> None:
+        """Return once the job, and everything before it, is on the broker's disk.
+
+        Raises:
+            NotDurable: it is taken, but that is not known.
+        """
+        ...
+
     def declared(self, name: str) -> dict[str, Any]:
         """Return what nodes say that a task asks for (its ``jetq`` options)."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import redis
@@ -10,12 +10,14 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from jetq.errors import BrokerDown
+from jetq.errors import BrokerDown, NotDurable
 from jetq.model.address import Address
 from jetq.store import keys, scripts
 
 #: Socket and connect timeout (s): with one retry a frozen broker is an error within 6 s.
 TIMEOUT_S = 2.0
+#: A write that is not on disk after this long, so often asked, is not promised (ms; everysec: within a second or two).
+DISK_MS, DISK_TRIES = 1500, 3
 _LOST = (redis.ConnectionError, redis.TimeoutError)
 
 
@@ -38,6 +40,28 @@ def connect(url: str, *, timeout_s: float = TIMEOUT_S, retries: int = 1) -> redi
     return cast("redis.Redis", sentinels.master_for(address.master, **login, **options))
 
 
+def wait_for_disk(client: redis.Redis, prefix: str, job_id: str) -> None:
+    """Return once everything that was written before is in the file of the server, on its disk.
+
+    The file is written in order, so a write of one's own that has arrived there vouches for all before it.
+
+    Raises:
+        NotDurable: the job is taken, but the server does not say, or cannot say, that it is on its disk.
+    """
+    ask: Callable[..., Any] = redis.Redis.execute_command  # past kombu's prefixing
+    try:
+        with client.client() as one:
+            for _ in range(DISK_TRIES):
+                ask(one, "SET", f"{prefix}durable", "1")
+                if ask(one, "WAITAOF", 1, 0, DISK_MS)[0]:
+                    return
+    except redis.ResponseError as exc:
+        raise NotDurable(job_id, f"it takes appendonly yes and Valkey, or Redis >= 7.2 ({exc})") from exc
+    except _LOST as exc:
+        raise NotDurable(job_id, "the broker did not answer") from exc
+    raise NotDurable(job_id, f"not within {DISK_TRIES * DISK_MS / 1000:g} s")
+
+
 class Link:
     """A client and the prefix of a cluster's keys."""
 
@@ -45,6 +69,14 @@ class Link:
         self.client = client
         self.prefix = keys.prefix(cluster)
         self._ttl_s = ttl_s
+
+    def wait_for_disk(self, job_id: str) -> None:
+        """Return once the job, and everything before it, is on the broker's disk.
+
+        Raises:
+            NotDurable: it is taken, but that is not known.
+        """
+        wait_for_disk(self.client, self.prefix, job_id)
 
     def _run(self, name: str, *args: Any) -> Any:
         s = scripts.script(name)

@@ -13,7 +13,7 @@ from jetq.model.survey import ABSENT
 #: A node that is late by this many beats is shown as stale (s).
 STALE_S = 3.0
 #: States of a node that somebody gave a reason for.
-_EXPLAINED = frozenset({"draining", "drained", "suspect", "dead"})
+_EXPLAINED = frozenset({"draining", "drained", "failing", "suspect", "dead"})
 #: A job's record leaves out what most jobs have; this is its kind.
 USUAL_KIND = "task"
 

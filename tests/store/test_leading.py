@@ -6,6 +6,7 @@ import pytest
 
 from jetq import ids
 from jetq.errors import BrokerUnsure, NodeAlive, NoSuchNode
+from jetq.model.needs import Needs
 from jetq.model.survey import Judgement, Verdict
 from jetq.page import Entry
 from jetq.store.redis import RedisStore, connect
@@ -346,3 +347,63 @@ def test_mailboxes_of_the_dead_are_found_and_removed(cluster) -> None:
     assert cluster.store.mailboxes() == {}
     assert client.keys(f"{prefix}*pidbox") == []
     assert client.scard(f"{prefix}_kombu.binding.celeryev") == 1
+
+
+def settled(cluster, node: str, state: str, times: int) -> None:
+    for _ in range(times):
+        _, job = cluster.put(needs=Needs((f"node={node}",)))
+        token = cluster.claim(job, node).token
+        assert cluster.store.settle(job.job_id, token, "c1", state)
+
+
+def test_a_node_that_fails_while_another_does_well_rests(cluster) -> None:
+    cluster.node("a")
+    cluster.node("b")
+    settled(cluster, "b", "SUCCEEDED", 1)
+    settled(cluster, "a", "FAILED", 9)
+    assert {n.state for n in cluster.store.nodes()} == {"up"}
+
+    settled(cluster, "a", "FAILED", 1)
+
+    row = cluster.store.nodes()[0]
+    assert (row.state, row.why.split()[0]) == ("failing", "10")
+    assert cluster.beat("a", seq=2).accepted
+    assert cluster.put(needs=Needs(("node=a",)))[0].state == "QUEUED"
+    assert cluster.put()[0].node == "b"
+
+
+def test_after_its_rest_one_failure_more_is_enough_and_one_success_heals(cluster) -> None:
+    cluster.node("a")
+    cluster.node("b")
+    settled(cluster, "b", "SUCCEEDED", 1)
+    settled(cluster, "a", "FAILED", 10)
+    rest_is_over = lambda: cluster.store.client.hset(cluster.store.prefix + "node:a", "failing", "1")  # noqa: E731
+    rest_is_over()
+    cluster.beat("a", seq=2)
+    settled(cluster, "a", "FAILED", 1)
+    assert cluster.store.nodes()[0].state == "failing"
+
+    rest_is_over()
+    cluster.beat("a", seq=3)
+    settled(cluster, "a", "SUCCEEDED", 1)
+    settled(cluster, "a", "FAILED", 9)
+    assert cluster.store.nodes()[0].state == "up"
+
+
+def test_jobs_that_fail_everywhere_take_no_node_out(cluster) -> None:
+    cluster.node("a")
+    cluster.node("b")
+    settled(cluster, "b", "SUCCEEDED", 1)
+    settled(cluster, "b", "FAILED", 5)
+
+    settled(cluster, "a", "FAILED", 30)
+
+    assert {n.state for n in cluster.store.nodes()} == {"up"}
+
+
+def test_the_only_node_is_never_taken_out(cluster) -> None:
+    cluster.node("a")
+
+    settled(cluster, "a", "FAILED", 30)
+
+    assert cluster.store.nodes()[0].state == "up"

@@ -11,6 +11,7 @@ if alive and old[1] ~= A[2] then return { 0 } end
 call('HSET', key, 'identity', A[2], 'epoch', A[3], 'seq', 0, 'state', 'starting', 'slots', A[4], 'gpu', A[5], 'mem', A[6],
   'board', A[7], 'labels', A[8], 'version', A[9], 'rates', A[10], 'net', 0, 'planned', 0, 'beat_at', stamp(now()),
   'weight', 0, 'trim', 1, 'metrics', '{}', 'running', '[]', 'reserved', '[]', 'failed', 0, 'ended', 0, 'door', A[15])
+call('HDEL', key, 'failing', 'streak', 'good_at', 'pause')
 call('SADD', P .. 'nodes', node)
 call('SADD', P .. 'boards', A[7])
 call('DEL', P .. 'tasks:' .. node, P .. 'cancel:' .. node)

@@ -1,6 +1,6 @@
 -- End a claimed job and free its lease; or leave it WAITING, when its id was handed on (Task.replace).
 --
--- uses  base sure room ending
+-- uses  base sure room ending failing
 -- ARGV  1 id  2 token  3 claimer  4 state  5 result (JSON or '')  6 error  7 ttl (s)  8 salt 0..1
 --       then, where a result is to be stored for Celery: 9 its key  10 payload  11 ttl (s)
 -- gives 1 done, or done before under this token; 2 cancelled meanwhile; 0 the job belongs to another assignment;
@@ -33,6 +33,7 @@ elseif state == 'FAILED' then
   call('HINCRBY', P .. 'node:' .. j[4], 'failed', 1)
 end
 call('HINCRBY', P .. 'node:' .. j[4], 'ended', 1)
+if state == 'FAILED' then count_failure(j[4]) end
 if A[9] then
   call('SETEX', A[9], A[11], A[10])
   call('PUBLISH', A[9], A[10])
