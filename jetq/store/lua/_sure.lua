@@ -1,6 +1,9 @@
--- A server that was started anew may have lost what it acknowledged last.
--- Is this still the run of the server that the leader has made sure of? A server that was started anew may have lost
--- its last second or two. LASTSAVE changes with each start and is cheap to ask; it changes with each snapshot, too.
+-- Whether this run of the server is the one that counts.
+--
+-- uses  base
+
+-- A server that was started anew may have lost its last second or two: has the leader made sure of this run of it?
+-- LASTSAVE changes with each start and is cheap to ask; it changes with each snapshot, too.
 local function is_sure()
   local b = call('HMGET', P .. 'broker', 'run_id', 'save')
   local save = tostring(call('LASTSAVE'))
