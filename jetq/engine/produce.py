@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from celery import Celery
-from kombu.utils.json import dumps
+from kombu.utils.json import JSONEncoder, dumps
 
 from jetq import ids
 from jetq.engine import transport
@@ -22,6 +23,7 @@ from jetq.store.base import Order, Parcel, Placed, Publisher
 
 #: Arguments of one call: positional and by name.
 Call = tuple[Sequence[Any], Mapping[str, Any]]
+_encode = JSONEncoder(allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +99,25 @@ def submit_many(
     order = transport.order_for(name, header, number, app.conf.broker_transport_options["jetq_strategy"])
     template = _Template(app, name, options, header, number)
     placed: list[Placed] = []
-    flying: Future[list[Placed]] | None = None
-
-    def send(batch: list[Parcel]) -> list[Placed]:
-        rows = store.publish(order, batch, wait_for_node=options.wait_for_node)
-        for row in rows:
-            if row.verdict == "refused":
-                raise PublishRefused(row.job_id, row.why)
-        return rows
-
-    with ThreadPoolExecutor(1) as sender:  # the next messages are written while the server places these
-        for some in _batches(calls):
+    answer: Callable[[], list[Placed]] = list
+    try:
+        for some in _batches(calls):  # these messages are written while the server places those before
             batch = [template.parcel(call, order, max_arg_bytes) for call in some]
-            if flying is not None:
-                placed += flying.result()
-            flying = sender.submit(send, batch)
-        if flying is not None:
-            placed += flying.result()
+            placed += _accepted(answer())
+            answer = list
+            answer = store.publish_ahead(order, batch, wait_for_node=options.wait_for_node)
+    finally:
+        placed += _accepted(answer())
     if options.durable and placed:
         store.wait_for_disk(placed[-1].job_id)
     return placed
+
+
+def _accepted(rows: list[Placed]) -> list[Placed]:
+    for row in rows:
+        if row.verdict == "refused":
+            raise PublishRefused(row.job_id, row.why)
+    return rows
 
 
 def _batches(calls: Iterable[Call]) -> Iterator[list[Call]]:
@@ -145,7 +146,7 @@ class _Template:
             channel._inplace_augment_message(envelope, "", keys.ROUTED)
         envelope["properties"]["delivery_tag"] = self._TAG
         envelope["body"] = self._BODY
-        self._text = dumps(envelope)
+        self._parts = re.split("(@jetq-[a-z]+@)", dumps(envelope))
         self._embed = json.dumps({"callbacks": None, "errbacks": None, "chain": None, "chord": None})
         self._options = options
         self._name = name
@@ -158,21 +159,25 @@ class _Template:
             raise UsageError(f"the arguments take {len(text)} bytes, more than {max_arg_bytes}: pass a path or URL")
         body = b64encode(text).decode()
         job_id, pub = ids.new_job_id(), ids.random64()
-        shown = json.dumps(repr(tuple(call[0]))[:256])[1:-1], json.dumps(repr(dict(call[1]))[:256])[1:-1]
-        envelope = (
-            self._text.replace(self._ID, job_id)
-            .replace(self._TAG, pub)
-            .replace(self._PUB, pub)
-            .replace(self._ARGS, shown[0])
-            .replace(self._KWARGS, shown[1])
-            .replace(self._BODY, body)
-        )
+        values = {
+            self._ID: job_id,
+            self._TAG: pub,
+            self._PUB: pub,
+            self._ARGS: _quoted(repr(tuple(call[0]))[:256]),
+            self._KWARGS: _quoted(repr(dict(call[1]))[:256]),
+            self._BODY: body,
+        }
+        envelope = "".join([values.get(part, part) for part in self._parts])
         digest = orders.digest(self._name, body, order.needs)
         return Parcel(job_id, pub, digest, 0, envelope, self._options.countdown_s, self._options.expires_s)
 
 
+def _quoted(text: str) -> str:
+    return encode_basestring_ascii(text)[1:-1]
+
+
 def _as_json(name: str, call: Call) -> tuple[str, str]:
     try:
-        return dumps(list(call[0]), allow_nan=False), dumps(dict(call[1]), allow_nan=False)
+        return _encode(list(call[0])), _encode(dict(call[1]))
     except (TypeError, ValueError) as exc:
         raise UsageError(f"the arguments of {name} are not JSON: {exc}") from exc

@@ -12,12 +12,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any
 
 import kombu.transport as aliases
 import redis
 from kombu.transport import redis as stock
-from kombu.utils.json import dumps
+from kombu.utils.json import JSONEncoder
 
 from jetq import ids
 from jetq.errors import PublishRefused, PublishUnknown, UsageError
@@ -31,6 +32,13 @@ from jetq.store.link import wait_for_disk
 _NO_LIMIT = frozenset({"stream"})
 _LOST = (redis.ConnectionError, redis.TimeoutError)
 _local = threading.local()
+_encode = JSONEncoder().encode  # kombu's own, made once
+
+
+@lru_cache(maxsize=1024)
+def usual_order(name: str, number: int, default_strategy: str) -> Order:
+    """Return the order of a task that asks for nothing."""
+    return order_for(name, {}, number, default_strategy)
 
 
 def order_for(name: str, options: dict[str, Any], number: int, default_strategy: str) -> Order:
@@ -65,7 +73,7 @@ def parcel_for(message: dict[str, Any], needs: Needs) -> Parcel:
         pub,
         orders.digest(headers["task"], message["body"], needs),
         (headers.get("replaced_task_nesting") or 0) * 100_000 + (headers.get("retries") or 0),
-        dumps(message),
+        _encode(message),
         delay_s,
         expires_s,
     )
@@ -140,11 +148,12 @@ class RoutedChannel:
             more = {} if batch is None else {"_publish_batch": batch}
             super()._put(keys.PLAIN, message, **more)  # type: ignore[misc]
             return True
-        order = order_for(
-            headers["task"],
-            given,
-            self._get_message_priority(message),  # type: ignore[attr-defined]
-            options.get("jetq_strategy", "dynamic"),
+        number = self._get_message_priority(message)  # type: ignore[attr-defined]
+        default = options.get("jetq_strategy", strategies.DEFAULT)
+        order = (
+            order_for(headers["task"], given, number, default)
+            if given
+            else usual_order(headers["task"], number, default)
         )
         parcel = parcel_for(message, order.needs)
         args = orders.publish_args(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -71,6 +71,12 @@ class Publisher(Protocol):
         Raises:
             NotDurable: it is taken, but that is not known.
         """
+        ...
+
+    def publish_ahead(
+        self, order: Order, parcels: Sequence[Parcel], *, wait_for_node: bool = False
+    ) -> Callable[[], list[Placed]]:
+        """Do the same without waiting for it: what this returns must be called once, and gives the answer."""
         ...
 
     def declared(self, name: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import redis
@@ -88,6 +88,10 @@ class Link:
         except _LOST as exc:
             raise BrokerDown(f"the broker does not answer ({exc}); is it running?") from exc
 
+    def _run_ahead(self, name: str, *args: Any) -> Callable[[], Any]:
+        """Send a script now; what this returns must be called once, and gives the answer."""
+        return send_ahead(self.client, scripts.script(name), self.prefix, args, lambda: self._run(name, *args))
+
     def _read(self, command: str, *args: Any) -> Any:
         try:
             return self.client.execute_command(command, *args)
@@ -98,6 +102,37 @@ class Link:
         got = self._read("HGETALL", self.prefix + key)
         pairs = got.items() if isinstance(got, Mapping) else zip(got[::2], got[1::2], strict=True)
         return {text(k): text(v) for k, v in pairs}
+
+
+def send_ahead(
+    client: redis.Redis, script: scripts.Script, prefix: str, args: Sequence[Any], again: Callable[[], Any]
+) -> Callable[[], Any]:
+    """Send a script on a connection of its own; what this returns must be called once, and gives the answer.
+
+    ``again`` runs the script the ordinary way, with its retry and its errors: it is asked where the server does not
+    know the script yet, or the connection broke. So the script must bear a repeat.
+    """
+    pool = client.connection_pool
+    try:
+        connection = pool.get_connection()
+    except _LOST:
+        return again
+    try:
+        connection.send_command("EVALSHA", script.sha, 1, prefix, *args)
+    except _LOST:  # redis-py has closed the connection, here and below
+        pool.release(connection)
+        return again
+
+    def answer() -> Any:
+        try:
+            return connection.read_response()
+        except (*_LOST, redis.exceptions.NoScriptError):
+            pass
+        finally:
+            pool.release(connection)
+        return again()
+
+    return answer
 
 
 def text(value: Any) -> str:

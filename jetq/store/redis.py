@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from jetq import ids
@@ -31,8 +31,19 @@ class RedisStore(LeaderSide):
         """Place up to 200 jobs in one script."""
         how = strategies.get(order.strategy).how
         args = orders.publish_args(order, how, parcels, wait_for_node=wait_for_node)
+        return self._placed(order, parcels, lambda: self._run("publish", *args))
+
+    def publish_ahead(
+        self, order: Order, parcels: Sequence[Parcel], *, wait_for_node: bool = False
+    ) -> Callable[[], list[Placed]]:
+        """Send up to 200 jobs now, and take the answer when it is called for."""
+        args = orders.publish_args(order, strategies.get(order.strategy).how, parcels, wait_for_node=wait_for_node)
+        answer = self._run_ahead("publish", *args)
+        return lambda: self._placed(order, parcels, answer)
+
+    def _placed(self, order: Order, parcels: Sequence[Parcel], answer: Callable[[], Any]) -> list[Placed]:
         try:
-            return orders.read_placed(order, parcels, self._run("publish", *args))
+            return orders.read_placed(order, parcels, answer())
         except BrokerDown as exc:
             raise PublishUnknown(parcels[0].job_id) from exc
 

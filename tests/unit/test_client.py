@@ -84,6 +84,21 @@ def test_many_are_sent_in_the_order_of_the_calls(cluster):
     assert cluster.nodes()[0].used == 2
 
 
+def test_of_many_a_bad_call_sends_nothing_of_its_batch_and_the_client_goes_on(cluster):
+    with pytest.raises(UsageError, match="are not JSON"):
+        cluster.submit_many("yard.count", [*([number] for number in range(300)), [object()]], labels=["zone=yard"])
+
+    assert len(cluster.jobs()) == 200
+    assert cluster.submit("yard.count", 3, job_id="mine").state == "QUEUED"
+
+
+def test_of_many_arguments_that_look_like_the_template_stay_what_they_are(cluster):
+    (job,) = cluster.submit_many("yard.count", [["@jetq-body@ @jetq-id@"]])
+
+    envelope = json.loads(cluster._store.client.get(f"{cluster._store.prefix}msg:{job.id}"))
+    assert envelope["headers"]["argsrepr"] == "('@jetq-body@ @jetq-id@',)"
+
+
 def test_a_call_of_many_may_be_keywords(cluster):
     (job,) = cluster.submit_many("yard.count", [{"camera": 4}])
 
