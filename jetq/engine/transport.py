@@ -176,10 +176,11 @@ class RoutedChannel:
         return bool(answer)
 
     def _read_declared(self, job_id: str) -> None:
-        rows = self._ask(job_id, None, "HGETALL", f"{self.global_keyprefix}declared")  # type: ignore[attr-defined]
-        said = {_text(name): _text(options) for name, options in rows.items()}
-        self._declared_version = said.pop("*", "")
-        self._declared = {name: json.loads(options) for name, options in said.items()}
+        prefix = self.global_keyprefix  # type: ignore[attr-defined]
+        version = self._ask(job_id, None, "HGET", f"{prefix}routes", "declared")  # before what it names
+        rows = self._ask(job_id, None, "HGETALL", f"{prefix}declared")
+        self._declared_version = "" if version is None else _text(version)
+        self._declared = {_text(name): json.loads(options) for name, options in rows.items()}
 
     def _ask(self, job_id: str, script: str | None, *args: Any) -> Any:
         """Run a script of the ledger, or one command (``script`` None), twice at most, or patiently."""

@@ -12,8 +12,10 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     boards                           SET                                board models seen
     leases:<node>                    HASH                               job id -> "slots gpu mem_bytes kind"; load = sum
     cohorts                          HASH                               cohort -> {"labels", "slots", "gpu", "mem"}
-    views                            HASH                               "strategy cohort" -> [least, learned or stride,
-                                                                        then the boards that have an index of it]
+    routes                           HASH                               what a publish looks at: "strategy cohort" ->
+                                                                        [least, learned or stride, then the boards that
+                                                                        have an index of it]; "=task" -> learned speed
+                                                                        by board (prior = 1); declared -> its version
     free:<strategy> <cohort>:<board> ZSET                               nodes with a free slot by score, lowest is next
     pass:<strategy>                  HASH                               stride: node -> pass value; "*": the turn
     node.<name>                      LIST    (+ priority suffix)        messages for the node's tasks lane
@@ -26,9 +28,7 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     cancel:<node>                    SET                                running jobs the node shall kill
     runs:<task>:<board>              LIST    last 20                    run times (s), newest first
     fresh                            SET                                task names with new run times
-    speed:<task>                     HASH                               board -> learned speed (prior = 1)
-    learned                          SET                                task names with a learned speed
-    declared                         HASH                               task name -> its jetq options; "*": version
+    declared                         HASH                               task name -> its jetq options
     leader                           HASH                               node, epoch, term and end of its lease
     broker                           HASH                               run of the server that the leader is sure of
     tasks:<node>                     SET                                task names the node has loaded

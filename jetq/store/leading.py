@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -83,9 +84,8 @@ class LeaderSide(Link):
 
     def set_speeds(self, name: str, speeds: Mapping[str, float]) -> None:
         """Keep the learned speed of a task name on each board (prior = 1)."""
-        self._read("SADD", f"{self.prefix}learned", name)
-        for board, speed in speeds.items():
-            self._read("HSET", f"{self.prefix}speed:{name}", board, f"{speed:.6g}")
+        rounded = {board: float(f"{speed:.6g}") for board, speed in speeds.items()}
+        self._read("HSET", f"{self.prefix}routes", f"={name}", json.dumps(rounded))
 
     # Attic: what the janitor asks -----------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ TIMEOUT_S = 2.0
 #: A write that is not on disk after this long, so often asked, is not promised (ms; everysec: within a second or two).
 DISK_MS, DISK_TRIES = 1500, 3
 _LOST = (redis.ConnectionError, redis.TimeoutError)
+_AWAY = "the broker does not answer ({}); is it running?"
 
 
 def connect(url: str, *, timeout_s: float = TIMEOUT_S, retries: int = 1) -> redis.Redis:
@@ -86,7 +87,7 @@ class Link:
             except redis.exceptions.NoScriptError:
                 return self.client.eval(s.text, 1, self.prefix, *args)
         except _LOST as exc:
-            raise BrokerDown(f"the broker does not answer ({exc}); is it running?") from exc
+            raise BrokerDown(_AWAY.format(exc)) from exc
 
     def _run_ahead(self, name: str, *args: Any) -> Callable[[], Any]:
         """Send a script now; what this returns must be called once, and gives the answer."""
@@ -96,7 +97,17 @@ class Link:
         try:
             return self.client.execute_command(command, *args)
         except _LOST as exc:
-            raise BrokerDown(f"the broker does not answer ({exc}); is it running?") from exc
+            raise BrokerDown(_AWAY.format(exc)) from exc
+
+    def _together(self, *commands: tuple[str, ...]) -> None:
+        """Run commands as one step."""
+        try:
+            with self.client.pipeline() as pipe:
+                for command in commands:
+                    pipe.execute_command(*command)
+                pipe.execute()
+        except _LOST as exc:
+            raise BrokerDown(_AWAY.format(exc)) from exc
 
     def _hash(self, key: str) -> dict[str, str]:
         got = self._read("HGETALL", self.prefix + key)

@@ -192,8 +192,8 @@ class RedisStore(LeaderSide):
 
     def speeds(self) -> dict[str, dict[str, float]]:
         """Return the learned speeds: task name -> board -> factor."""
-        names = sorted(text(x) for x in self._read("SMEMBERS", f"{self.prefix}learned"))
-        return {name: {b: float(v) for b, v in self._hash(f"speed:{name}").items()} for name in names}
+        routes = sorted(self._hash("routes").items())
+        return {field[1:]: json.loads(said) for field, said in routes if field.startswith("=")}
 
     def task_names(self) -> set[str]:
         """Return the task names that some known node has loaded."""
@@ -206,11 +206,12 @@ class RedisStore(LeaderSide):
         want = {name: json.dumps(dict(wanted)) for name, wanted in options.items() if wanted}
         gone = [name for name in options if name in known and name not in want]
         new = {name: text for name, text in want.items() if known.get(name) != text}
-        if gone:
-            self._read("HDEL", f"{self.prefix}declared", *gone)
         if gone or new:
-            new["*"] = ids.random64()
-            self._read("HSET", f"{self.prefix}declared", *(x for pair in new.items() for x in pair))
+            self._together(
+                *(("HDEL", f"{self.prefix}declared", name) for name in gone),
+                *(("HSET", f"{self.prefix}declared", name, text) for name, text in new.items()),
+                ("HSET", f"{self.prefix}routes", "declared", ids.random64()),
+            )
 
     def declared(self, name: str) -> dict[str, Any]:
         """Return what nodes say that a task asks for."""

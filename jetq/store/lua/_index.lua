@@ -2,6 +2,7 @@
 --
 -- uses  base room
 
+-- Does a node with these labels and n = { _, slots, gpu, mem } carry what cohort c asks for?
 local function serves(labels, n, c)
   for _, label in ipairs(c.labels) do
     if not labels[label] then return false end
@@ -15,11 +16,11 @@ local function add_board(name, view, board)
     if view[i] == board then return end
   end
   view[#view + 1] = board
-  call('HSET', P .. 'views', name, cjson.encode(view))
+  call('HSET', P .. 'routes', name, cjson.encode(view))
 end
 
 -- Work out which cohorts a node serves and which indexes it is in; returns its cohorts.
-local function index_node(node)
+local function reindex(node, salt)
   local key = P .. 'node:' .. node
   local n = call('HMGET', key, 'labels', 'slots', 'gpu', 'mem', 'board', 'rates', 'views')
   if n[7] then
@@ -35,10 +36,10 @@ local function index_node(node)
       cohorts[#cohorts + 1] = all[i]
     end
   end
-  all = call('HGETALL', P .. 'views')
+  all = call('HGETALL', P .. 'routes')
   for i = 1, #all, 2 do
-    local strategy, cohort = string.match(all[i], '^(%S+) (%S+)$')
-    local c, rate = known[cohort], rates[strategy]
+    local strategy, cohort = string.match(all[i], '^([^=%s]%S*) (%S+)$')
+    local c, rate = strategy and known[cohort], rates[strategy or '']
     if c and rate then
       local view = cjson.decode(all[i + 1])
       add_board(all[i], view, n[5])
@@ -47,11 +48,6 @@ local function index_node(node)
   end
   table.sort(cohorts)
   call('HSET', key, 'views', #views > 0 and cjson.encode(views) or '[]', 'cohorts', #cohorts > 0 and cjson.encode(cohorts) or '[]')
-  return cohorts
-end
-
-local function reindex(node, salt)
-  local cohorts = index_node(node)
   rescore(node, salt)
   return cohorts
 end

@@ -12,25 +12,29 @@ local function backlog(node, prio)
   return false
 end
 
--- Read once, for all jobs of an order, which indexes a pick looks at. False: its view is not there.
-local function find_view(o)
-  local name = o.strategy .. ' ' .. o.cohort
-  local view = cjson.decode(call('HGET', P .. 'views', name) or 'false')
-  if not view then return false end
+-- Read once, for all jobs of an order, which indexes a pick looks at, and what has been learned of its task.
+-- Returns whether its view is there, and the version of what tasks ask for.
+local function find_route(o)
+  local view = o.strategy .. ' ' .. o.cohort
+  local r = call('HMGET', P .. 'routes', view, '=' .. o.name, 'declared')
+  if not r[1] then return false, r[3] end
+  local boards, speeds = cjson.decode(r[1]), r[2] and o.how == 'learned' and cjson.decode(r[2]) or {}
   o.indexes, o.speeds = {}, {}
-  if o.how == 'learned' and #view > 2 then o.speeds = call('HMGET', P .. 'speed:' .. o.name, unpack(view, 2)) end
-  for i = 2, #view do o.indexes[i - 1] = P .. 'free:' .. name .. ':' .. view[i] end
-  return true
+  for i = 2, #boards do
+    o.indexes[i - 1] = P .. 'free:' .. view .. ':' .. boards[i]
+    o.speeds[i - 1] = speeds[boards[i]] or 1
+  end
+  return true, r[3]
 end
 
 -- The best node with a free slot, or nil. o: name, strategy, how, cohort, prio
 local function pick(o)
-  if not o.indexes and not find_view(o) then return nil end
+  if not o.indexes and not find_route(o) then return nil end
   local best, node
   for i, index in ipairs(o.indexes) do
     local t = call('ZRANGE', index, 0, 0, 'WITHSCORES')
     if t[1] then
-      local s = t[2] / (o.speeds[i] or 1)
+      local s = t[2] / o.speeds[i]
       if not best or s < best then best, node = s, t[1] end
     end
   end

@@ -7,7 +7,6 @@
 --       then 7 a job: id, pub, digest, generation, envelope, delay (s or ''), expires (s or '')
 -- gives per job 'verdict, state, node, why' with tabs between; verdict: placed, same, done, refused
 --       or nothing at all, where `declared` has changed: read it and ask again
-if A[13] ~= '-' and A[13] ~= (call('HGET', P .. 'declared', '*') or '') then return {} end
 local o = { name = A[3], kind = A[4], strategy = A[5], how = A[6], cohort = A[7], prio = A[9], lease = A[10], max = A[11] }
 
 local function anybody(cohort)
@@ -21,14 +20,16 @@ local function anybody(cohort)
   return false
 end
 
-if not find_view(o) then
+local found, declared = find_route(o)
+if A[13] ~= '-' and A[13] ~= (declared or '') then return {} end
+if not found then
   if o.cohort ~= 'any' and A[12] ~= '1' and call('HEXISTS', P .. 'cohorts', o.cohort) == 0 and not anybody(A[8]) then
     local out = {}
     for i = 14, #A, 7 do out[#out + 1] = 'refused\t\t\tnobody' end
     return out
   end
   call('HSET', P .. 'cohorts', o.cohort, A[8])
-  call('HSET', P .. 'views', o.strategy .. ' ' .. o.cohort, cjson.encode({ o.how }))
+  call('HSET', P .. 'routes', o.strategy .. ' ' .. o.cohort, cjson.encode({ o.how }))
   for _, node in ipairs(call('SMEMBERS', P .. 'nodes')) do reindex(node, tonumber(A[2])) end
 end
 seen = {}  -- from here on no node's facts change
@@ -54,11 +55,18 @@ for _, field in ipairs(USUAL_FIELDS) do
   end
 end
 
+-- Is this id known? In the same go: does nobody wait? Then pick need not look.
+local function is_known(key)
+  if o.clear then return call('EXISTS', key) == 1 end
+  o.clear = call('EXISTS', key, P .. 'waiting') == 0
+  return not o.clear and call('EXISTS', key) == 1
+end
+
 local t, out, messages, fresh, nothing = now(), {}, {}, {}, {}
 for i = 14, #A, 7 do
   local id, pub, digest, generation, msg, delay, expires = unpack(A, i, i + 6)
   local key, salt, old = P .. 'job:' .. id, (A[2] * (i + 7)) % 1, nothing
-  if call('EXISTS', key) == 1 then
+  if is_known(key) then
     old = call('HMGET', key, 'state', 'digest', 'gen', 'node', 'attempts', 'name', 'replaced', 'expires', 'at', 'cancel_asked')
   end
   local answer = old[1] and again(old, digest, tonumber(generation))
