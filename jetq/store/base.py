@@ -65,18 +65,18 @@ class Publisher(Protocol):
         """
         ...
 
+    def publish_ahead(
+        self, order: Order, parcels: Sequence[Parcel], *, wait_for_node: bool = False
+    ) -> Callable[[], list[Placed]]:
+        """Do the same without waiting for it: what this returns must be called once, and gives the answer."""
+        ...
+
     def wait_for_disk(self, job_id: str) -> None:
         """Return once the job, and everything before it, is on the broker's disk.
 
         Raises:
             NotDurable: it is taken, but that is not known.
         """
-        ...
-
-    def publish_ahead(
-        self, order: Order, parcels: Sequence[Parcel], *, wait_for_node: bool = False
-    ) -> Callable[[], list[Placed]]:
-        """Do the same without waiting for it: what this returns must be called once, and gives the answer."""
         ...
 
     def declared(self, name: str) -> dict[str, Any]:
