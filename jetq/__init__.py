@@ -1,6 +1,7 @@
 """jetq: several boards as one machine for video streams, tasks and training jobs.
 
-``from jetq import JetQ, Settings, install, create_app``. Names load on first use: ``import jetq`` costs nothing.
+``from jetq import JetQ, Settings, install, create_app, files_dir``.
+Names load on first use: ``import jetq`` costs nothing.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from jetq._version import __version__
 if TYPE_CHECKING:
     from jetq.client import JetQ
     from jetq.config import Settings
+    from jetq.engine.surroundings import files_dir
     from jetq.job import Job
     from jetq.wire import create_app, install
 
-__all__ = ["JetQ", "Job", "Settings", "__version__", "create_app", "install"]
+__all__ = ["JetQ", "Job", "Settings", "__version__", "create_app", "files_dir", "install"]
 
 _HOME = {
     "JetQ": "jetq.client",
     "Job": "jetq.job",
     "Settings": "jetq.config",
     "create_app": "jetq.wire",
+    "files_dir": "jetq.engine.surroundings",
     "install": "jetq.wire",
 }
 

@@ -55,10 +55,12 @@ class Listen:
     @property
     def seen(self) -> str:
         """The address as other machines write it in a URL."""
-        address = self.address
-        if address in ("0.0.0.0", "::"):
-            address = _outward_address()
-        return f"[{address}]" if ":" in address else address
+        return _written(_outward_address() if self.address in ("0.0.0.0", "::") else self.address)
+
+    @property
+    def written(self) -> str:
+        """The address alone, as a flag takes it."""
+        return _written(self.address)
 
 
 class EmbeddedServer:
@@ -233,6 +235,10 @@ def _bundled() -> Path | None:
         if os.access(binary, os.X_OK):
             return binary
     return None
+
+
+def _written(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
 
 
 def _quoted(path: Path) -> str:

@@ -13,6 +13,7 @@ node's row of the ledger.
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import json
 import os
 import secrets
@@ -33,7 +34,6 @@ from jetq.service.joblog import open_from, run_logs
 from jetq.video.fileserver import address_towards, byte_span
 
 LOOPBACK = "127.0.0.1"
-LOOPBACKS = frozenset({LOOPBACK, "::1", "localhost"})
 #: Stands for the address of this machine that faces the broker.
 AUTO = "auto"
 #: A connection may stand still for so long (s).
@@ -81,6 +81,22 @@ def bind_address(asked: str | None, broker_url: str) -> tuple[str, int]:
     return listen.address, listen.port or 0
 
 
+def seen_address(address: str, broker_url: str) -> str:
+    """Return the address that others write for one that was listened on: of "all addresses", the one they reach."""
+    if not ipaddress.ip_address(address).is_unspecified:
+        return address
+    towards = address_towards(broker_url)
+    return Listen(address).seen.strip("[]") if is_loopback(towards) else towards
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class FileServer:
     """Serves the folders of one node for one run of its agent."""
 
@@ -96,8 +112,9 @@ class FileServer:
         try:
             self._server = _Server((address, port), family, folders, token)
         except OSError as exc:
-            raise UsageError(f"--http {asked or LOOPBACK}: {address}:{port} cannot be used ({exc.strerror})") from exc
-        seen = address_towards(broker_url) if address in ("0.0.0.0", "::") else address
+            hint = "leave the port out to take any that is free" if port else "see `ip addr`"
+            raise UsageError(f"--http {asked}: {address} port {port} cannot be used ({exc.strerror}); {hint}") from exc
+        seen = seen_address(address, broker_url)
         name = f"[{seen}]" if ":" in seen else seen
         self.door = Door(f"http://{name}:{self._server.server_address[1]}", token, process.place())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="files", daemon=True)
@@ -173,7 +190,7 @@ class _Request(BaseHTTPRequestHandler):
         elif what == "files":
             self._give_file(job_id, "/".join(rest))
         elif what == "log" and not rest:
-            self._give_json([run.as_json() for run in run_logs(self.server.folders.log(job_id))])
+            self._give_json([run.as_json() for run in run_logs(self.server.folders.folder(job_id))])
         elif what == "log" and len(rest) == 1:
             offset = (parse_qs(asked.query).get("offset") or ["0"])[0]
             self._give_log(job_id, rest[0], int(offset) if offset.isdecimal() else 0)
@@ -207,7 +224,7 @@ class _Request(BaseHTTPRequestHandler):
                 self.connection.sendfile(file, first, past - first)
 
     def _give_log(self, job_id: str, run: str, offset: int) -> None:
-        start, parts = open_from(self.server.folders.log(job_id), run, offset)
+        start, parts = open_from(self.server.folders.folder(job_id), run, offset)
         try:
             size = sum(past - first for _fd, first, past in parts)
             self._begin(HTTPStatus.OK, size, ("X-Jetq-Offset", str(start)))

@@ -8,6 +8,7 @@ import itertools
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote
 
 from jetq.errors import JetqError
@@ -32,24 +33,25 @@ class FileRow:
         """Return plain values."""
         return {name: getattr(self, name) for name in ("name", "size_bytes", "modified_at")}
 
+    @classmethod
+    def parse(cls, row: dict[str, Any]) -> FileRow:
+        """Return what ``as_json`` gave, maybe in another version of jetq."""
+        return cls(str(row["name"]), int(row["size_bytes"]), float(row["modified_at"]))
+
 
 class JobFolders:
-    """The folders of one node: ``ROOT/<job id>/log`` and ``ROOT/<job id>/files``."""
+    """The folders of one node: ``ROOT/<job id>`` holds a job's logs, and ``files`` there what it leaves."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def folder(self, job_id: str) -> Path:
-        """Return the folder of a job, there or not."""
+        """Return the folder of a job, there or not; its logs lie in it."""
         return self.root / folder_name(job_id)
-
-    def log(self, job_id: str) -> Path:
-        """Return the folder of a job's logs."""
-        return self.folder(job_id) / "log"
 
     def files(self, job_id: str) -> Path:
         """Return the folder a body may write to: what it finds in ``JETQ_FILES_DIR``."""
-        return Path(files_dir(str(self.root), job_id))
+        return Path(files_dir_of(str(self.root), job_id))
 
     def list_files(self, job_id: str) -> list[FileRow]:
         """Return the regular files a job has left, by name; links are left out, and what is past ``LISTED``."""
@@ -96,7 +98,7 @@ class JobFolders:
         return None
 
 
-def files_dir(root: str, job_id: str) -> str:
+def files_dir_of(root: str, job_id: str) -> str:
     """Return the folder that a body may write to, there or not; ``root``: of all jobs' folders."""
     return f"{root}/{folder_name(job_id)}/files"
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 #: A log is kept in pieces of half the limit; the piece before the current one stays, older ones go.
 _PIECES = 2
@@ -59,10 +60,12 @@ class LogFile:
         self._folder = folder
         self._attempt = attempt
         self._limit_bytes = limit_bytes
+        self._most = limit_bytes // _PIECES  # bytes of one piece
         self._piece: Piece | None = None
         self._fd = -1
         self._size = 0  # of the current piece
         self._ends_line = True
+        self._is_fresh = True  # nothing but our own line is in the current piece
         self._unkept = 0  # bytes lost since the last that were kept
 
     def write(self, data: bytes) -> OSError | None:
@@ -73,7 +76,7 @@ class LogFile:
                 self._note(_LOST.format(count=self._unkept, why="the disk took no more"))
                 self._unkept = 0
             while kept < len(data):
-                kept += self._append(data[kept : kept + self._room()])
+                kept += self._append(self._part(data[kept : kept + self._limit_bytes]))
         except OSError as exc:
             self._unkept += len(data) - kept
             return exc
@@ -85,10 +88,22 @@ class LogFile:
             os.close(self._fd)
             self._fd = -1
 
+    def _part(self, data: bytes) -> bytes:
+        """Return what goes to the current piece: it ends with a line, unless that is longer than a piece."""
+        room = self._room()
+        if len(data) <= room:
+            return data
+        whole = data.rfind(b"\n", 0, room) + 1
+        if not whole and self._ends_line and not self._is_fresh:
+            room = self._begin_next()
+            whole = data.rfind(b"\n", 0, room) + 1
+        return data[: whole or room]
+
     def _append(self, data: bytes) -> int:
         count = os.write(self._fd, data)
         self._size += count
         self._ends_line = data[:count].endswith(b"\n")
+        self._is_fresh = False
         return count
 
     def _note(self, text: str) -> None:
@@ -97,17 +112,22 @@ class LogFile:
 
     def _room(self) -> int:
         """Return how much the current piece takes, 1 or more; begin the next one where it is full."""
-        most = self._limit_bytes // _PIECES
         if self._fd < 0:
             self._open(self._piece or Piece(self._attempt, int(time.time() * 1000), 0))
-        elif self._size >= most:
-            before = self._piece
-            assert before is not None
-            self.close()
-            self._open(Piece(before.attempt, before.started_ms, before.base + self._size))
-            self._drop_before(before)
-            self._note(_DROPS.format(limit=self._limit_bytes))
-        return max(1, most - self._size)
+        if self._size >= self._most:
+            return self._begin_next()
+        return self._most - self._size
+
+    def _begin_next(self) -> int:
+        """Begin the next piece, with a line that says so; the one before the last goes. Returns its room."""
+        before = self._piece
+        assert before is not None
+        self.close()
+        self._open(Piece(before.attempt, before.started_ms, before.base + self._size))
+        self._drop_before(before)
+        self._note(_DROPS.format(limit=self._limit_bytes))
+        self._is_fresh = True
+        return max(1, self._most - self._size)
 
     def _open(self, piece: Piece) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -135,6 +155,11 @@ class RunLog:
     def as_json(self) -> dict[str, object]:
         """Return plain values."""
         return {name: getattr(self, name) for name in ("run", "attempt", "started_at", "first", "end")}
+
+    @classmethod
+    def parse(cls, row: dict[str, Any]) -> RunLog:
+        """Return what ``as_json`` gave, maybe in another version of jetq."""
+        return cls(str(row["run"]), int(row["attempt"]), float(row["started_at"]), int(row["first"]), int(row["end"]))
 
 
 def run_logs(folder: Path) -> list[RunLog]:

@@ -29,7 +29,7 @@ from jetq.log import Log
 OUTPUT = "JETQ_OUTPUT"
 #: A child waits so long for its output to be taken before it goes on without (s).
 DRAIN_S = 1.0
-_LOOK_S = 0.0002
+_LOOK_S = 0.0001
 #: The label: seq, busy, attempt and length of the id, the id. Native sizes: each number is one store.
 _SEQ, _BUSY, _RUN = struct.Struct("@Q"), struct.Struct("@I"), struct.Struct("@II")
 _BUSY_AT, _RUN_AT, _ID_AT = 8, 12, 20

@@ -56,7 +56,7 @@ class Source:
             self._seq = whose.seq
             if self.log is not None:
                 self.log.close()
-            found = whose.job_id and LogFile(folders.log(whose.job_id), whose.attempt, limit_bytes=limit_bytes)
+            found = whose.job_id and LogFile(folders.folder(whose.job_id), whose.attempt, limit_bytes=limit_bytes)
             self.log = found or None
         return self.log
 

@@ -88,13 +88,11 @@ class Remains:
         while not over:
             row = self._row()
             over = row.ended or not follow
-            for cursor in self._look(row, attempt):
-                yield from self._read(cursor)
+            runs = self._look(row, attempt)
+            for cursor in runs:
+                yield from self._read(cursor, last=over or cursor is not runs[-1])
             if not over:
                 time.sleep(FOLLOW_S)
-        for cursor in self._cursors.values():
-            if cursor.begun:
-                yield _line(cursor, cursor.begun)
 
     def files(self) -> list[NodeFile]:
         """Return the files on all nodes that ran it, in the order of its runs.
@@ -141,16 +139,18 @@ class Remains:
                     self._cursors.setdefault((node, run.run), _Cursor(node, run)).run = run
         return sorted(self._cursors.values(), key=lambda cursor: (cursor.run.attempt, cursor.run.started_at))
 
-    def _read(self, cursor: _Cursor) -> Iterator[LogLine]:
-        """Yield the lines that have come since the last time."""
-        if cursor.run.end <= cursor.offset:
-            return
-        asked = partial(NodePort.log_from, job_id=self._job_id, run=cursor.run.run, offset=cursor.offset)
-        start, data = self._ask(cursor.node, asked) or (cursor.offset, b"")
-        cursor.offset = start + len(data)
-        *whole, cursor.begun = (cursor.begun + data).split(b"\n")
-        for text in whole:
-            yield _line(cursor, text)
+    def _read(self, cursor: _Cursor, *, last: bool) -> Iterator[LogLine]:
+        """Yield the lines that have come since the last time. ``last``: a line without its end is one, too."""
+        if cursor.run.end > cursor.offset:
+            asked = partial(NodePort.log_from, job_id=self._job_id, run=cursor.run.run, offset=cursor.offset)
+            start, data = self._ask(cursor.node, asked) or (cursor.offset, b"")
+            cursor.offset = start + len(data)
+            *whole, cursor.begun = (cursor.begun + data).split(b"\n")
+            for text in whole:
+                yield _line(cursor, text)
+        if last and cursor.begun:
+            yield _line(cursor, cursor.begun)
+            cursor.begun = b""
 
     def _ask(self, node: str, question: Callable[[NodePort], T]) -> T | None:
         """Ask a node. None: it cannot be asked."""

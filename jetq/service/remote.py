@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from jetq import process
 from jetq.errors import JetqError
-from jetq.service.files import LOOPBACKS, Door
+from jetq.service.files import Door, is_loopback
 from jetq.service.folders import FileRow
 from jetq.service.joblog import RunLog
 
+T = TypeVar("T")
 #: Time for a node to answer (s).
 TIMEOUT_S = 5.0
 _CHUNK_BYTES = 1 << 20
@@ -38,18 +40,18 @@ class NodePort:
         self._door = Door.parse(door)
         parts = urlsplit(self._door.url)
         self._host, self._port = parts.hostname or "", parts.port or 0
-        if self._host in LOOPBACKS and self._door.place != process.place():
+        if is_loopback(self._host) and self._door.place != process.place():
             raise PortFault(
                 "serves its files on its own machine only: start it with --http auto (JETQ_HTTP=auto), or ask there"
             )
 
     def runs(self, job_id: str) -> list[RunLog]:
         """Return the logs of a job."""
-        return [RunLog(**row) for row in json.loads(self._read(_path(job_id, "log"))[1])]
+        return self._rows(RunLog.parse, _path(job_id, "log"))
 
     def files(self, job_id: str) -> list[FileRow]:
         """Return the files of a job."""
-        return [FileRow(**row) for row in json.loads(self._read(_path(job_id, "files"))[1])]
+        return self._rows(FileRow.parse, _path(job_id, "files"))
 
     def log_from(self, job_id: str, run: str, offset: int) -> tuple[int, bytes]:
         """Return a run's output from an offset on, and where that really starts."""
@@ -64,7 +66,7 @@ class NodePort:
         fresh = target.with_name(f".{target.name}.part")
         try:
             with fresh.open("wb") as out, self._get(f"{_path(job_id, 'files')}/{quote(name)}") as answer:
-                left = int(answer.getheader("Content-Length") or 0)
+                left = _number(answer, "Content-Length")
                 while left:
                     chunk = self._chunk(answer, min(left, _CHUNK_BYTES))
                     out.write(chunk)
@@ -73,14 +75,21 @@ class NodePort:
         finally:
             fresh.unlink(missing_ok=True)
 
+    def _rows(self, parse: Callable[[Any], T], path: str) -> list[T]:
+        _start, body = self._read(path)
+        try:
+            return [parse(row) for row in json.loads(body)]
+        except (ValueError, TypeError, KeyError) as exc:
+            raise _nonsense() from exc
+
     def _read(self, path: str) -> tuple[int, bytes]:
         """Return the offset that a log starts at (0 for anything else), and the answer's body."""
         with self._get(path) as answer:
-            left, parts = int(answer.getheader("Content-Length") or 0), []
+            left, parts = _number(answer, "Content-Length"), []
             while left:
                 parts.append(self._chunk(answer, left))
                 left -= len(parts[-1])
-            return int(answer.getheader("X-Jetq-Offset") or 0), b"".join(parts)
+            return _number(answer, "X-Jetq-Offset"), b"".join(parts)
 
     def _chunk(self, answer: http.client.HTTPResponse, most: int) -> bytes:
         try:
@@ -111,6 +120,18 @@ class NodePort:
     def _away(self, exc: Exception) -> PortFault:
         why = "no answer" if isinstance(exc, TimeoutError) else str(exc) or type(exc).__name__
         return PortFault(f"does not answer at {self._host} port {self._port} ({why})")
+
+
+def _number(answer: http.client.HTTPResponse, header: str) -> int:
+    """Return a header's number, 0 where it is not there."""
+    try:
+        return int(answer.getheader(header) or 0)
+    except ValueError as exc:
+        raise _nonsense() from exc
+
+
+def _nonsense() -> PortFault:
+    return PortFault("gives an answer that makes no sense; does it run another version of jetq?")
 
 
 def _path(job_id: str, what: str) -> str:

@@ -117,9 +117,13 @@ class Up:
         return Launch("the web page", argv, self._environ(settings), self._folder.log_dir / "web.log")
 
     def _environ(self, settings: Settings) -> dict[str, str]:
-        """The URL goes by the environment: a command line shows its password to every user."""
+        """The URL goes by the environment: a command line shows its password to every user.
+
+        Where the broker is reached, the nodes' files are.
+        """
         ours = {key: value for key, value in os.environ.items() if key not in _ONE_NODE}
-        return {**ours, **settings.with_(slots=None, node=None).as_environ()}
+        http = settings.http or (self._plan.listen.written if self._plan.listen else None)
+        return {**ours, **settings.with_(slots=None, node=None, http=http).as_environ()}
 
     def _state(self, settings: Settings, cluster: LocalCluster, *, ready: bool) -> UpState:
         join_url = self._server.join_url if self._server else None
@@ -130,7 +134,7 @@ class Up:
             port=self._server.port if self._server else None,
             server_pid=self._server.pid if self._server else None,
             web_port=self._web_port if cluster.web else None,
-            join=f"jetq worker --broker {join_url}{cluster_flag}" if join_url else None,
+            join=f"jetq worker --broker {join_url}{cluster_flag} --http auto" if join_url else None,
             nodes=cluster.pids(),
             grace_s=settings.grace_s,
             ready=ready,
