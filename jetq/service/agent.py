@@ -14,14 +14,14 @@ from jetq.model.beat import NodeFacts
 from jetq.probe.base import Probe
 from jetq.service.beats import Beater, Word
 from jetq.service.drain import Drain
-from jetq.service.duties import DutyLedger, duties
+from jetq.service.duties import ChoreLedger, Chores, duties
 from jetq.service.jobfiles import JobFiles
 from jetq.service.lane import KINDS, Lane, LaneCommands
 from jetq.service.lanes import Lanes, union
 from jetq.service.leader import Leader
 from jetq.service.loop import Loop, Outage
 from jetq.service.waker import Waker
-from jetq.store.base import After, BeatReply, Delivery
+from jetq.store.base import After, BeatReply, Delivery, NodeKeeper
 
 #: The main loop looks at its lanes at least this often (s).
 LOOK_S = 0.5
@@ -37,7 +37,7 @@ UNPLANNED = 1
 _log = Log("agent")
 
 
-class AgentLedger(DutyLedger, Protocol):
+class AgentLedger(NodeKeeper, ChoreLedger, Protocol):
     """What the agent asks of the ledger."""
 
     def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge") -> str:
@@ -80,19 +80,12 @@ class Agent:
         self._lanes = Lanes(lanes, commands, slots=facts.slots, mark=mark, clock=clock)
         self._beater = Beater(facts, ledger, probe, self._word, clock=clock, answered=self._answered)
         self._drain = Drain(ledger, facts.name, facts.epoch, clock=clock)
-        leader = Leader(ledger, facts.name, facts.epoch, dead_s=dead_s, clock=clock)
-        self._loops = duties(
-            facts,
-            self._beater,
-            leader,
-            ledger,
-            delivery,
-            probe,
-            self._outage,
-            running=lambda: self._lanes.running,
-            dead_s=dead_s,
-        )
-        self._loops.append(Loop("sweep", SWEEP_S, self._sweep, self._outage))
+        leader = Leader(ledger, facts.name, facts.epoch, lambda: self._lanes.running, dead_s=dead_s, clock=clock)
+        chores = Chores(ledger, delivery, leader, dead_s=dead_s)
+        self._loops = [
+            *duties(self._beater, probe, leader, chores, self._outage, dead_s=dead_s),
+            Loop("sweep", SWEEP_S, self._sweep, self._outage),
+        ]
 
     # What signal handlers and other threads may call ----------------------------------------------------------------
 

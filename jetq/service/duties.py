@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from jetq.log import Log
-from jetq.model.beat import NodeFacts
-from jetq.page import Entry
 from jetq.policy import boards, speed
 from jetq.probe.base import Probe
 from jetq.service.beats import Beater
 from jetq.service.janitor import Attic, Janitor
-from jetq.service.leader import TURN_S, Leader
+from jetq.service.leader import TURN_S, Leader, LeaderLedger
 from jetq.service.loop import Loop, Outage
-from jetq.store.base import Delivery, Leading, NodeKeeper
+from jetq.store.base import Delivery
 
 #: Beats in the time after which a silent node is dead.
 BEATS = 5
@@ -23,53 +19,48 @@ SLOW_S, CLEAN_S = 5.0, 60.0
 #: A node that is gone or dead stays listed so long (s).
 KEEP_S = 24 * 3600.0
 
-_log = Log("duties")
+
+class ChoreLedger(LeaderLedger, Attic, Protocol):
+    """What the chores ask of the ledger."""
 
 
-class DutyLedger(NodeKeeper, Leading, Attic, Protocol):
-    """What the duties ask of the ledger."""
+class Chores:
+    """What the leader does for the cluster beside healing. Each does nothing while another agent leads."""
+
+    def __init__(self, ledger: ChoreLedger, delivery: Delivery, leader: Leader, *, dead_s: float) -> None:
+        self._ledger = ledger
+        self._delivery = delivery
+        self._leader = leader
+        self._janitor = Janitor(ledger, keep_s=KEEP_S, dead_s=dead_s)
+
+    def tell(self) -> None:
+        """Tell Celery of the jobs that ended outside a lane."""
+        if self._leader.leads:
+            for ended in self._ledger.untold():
+                self._delivery.settle(ended)
+                self._ledger.told(ended.job_id)
+
+    def learn(self) -> None:
+        """Learn speeds from the runs that ended since anybody last looked."""
+        if self._leader.leads:
+            for name, runs in self._ledger.fresh_runs().items():
+                self._ledger.set_speeds(name, speed.factors(runs, {board: boards.prior(board) for board in runs}))
+
+    def clean(self) -> None:
+        """Remove what nobody reads any more."""
+        if self._leader.leads:
+            self._janitor.turn()
 
 
 def duties(
-    facts: NodeFacts,
-    beater: Beater,
-    leader: Leader,
-    ledger: DutyLedger,
-    delivery: Delivery,
-    probe: Probe,
-    outage: Outage,
-    running: Callable[[], Iterable[Entry]],
-    *,
-    dead_s: float,
+    beater: Beater, probe: Probe, leader: Leader, chores: Chores, outage: Outage, *, dead_s: float
 ) -> list[Loop]:
     """Return one loop per duty, not started."""
-    janitor = Janitor(ledger, keep_s=KEEP_S, dead_s=dead_s)
-
-    def lead() -> None:
-        leader.turn()
-        if leader.unsure and (lost := ledger.reassert(facts.name, facts.epoch, running())):
-            _log.warning("claims.made_again", jobs=lost)
-
-    def tell() -> None:
-        if leader.leads:
-            for ended in ledger.untold():
-                delivery.settle(ended)
-                ledger.told(ended.job_id)
-
-    def learn() -> None:
-        if leader.leads:
-            for name, runs in ledger.fresh_runs().items():
-                ledger.set_speeds(name, speed.factors(runs, {board: boards.prior(board) for board in runs}))
-
-    def clean() -> None:
-        if leader.leads:
-            janitor.turn()
-
     return [
         Loop("beat", dead_s / BEATS, beater.beat, outage),
         Loop("probe", SLOW_S, probe.refresh, outage),
-        Loop("lead", TURN_S, lead, outage),
-        Loop("tell", TURN_S, tell, outage),
-        Loop("learn", SLOW_S, learn, outage),
-        Loop("clean", CLEAN_S, clean, outage),
+        Loop("lead", TURN_S, leader.turn, outage),
+        Loop("tell", TURN_S, chores.tell, outage),
+        Loop("learn", SLOW_S, chores.learn, outage),
+        Loop("clean", CLEAN_S, chores.clean, outage),
     ]

@@ -1,12 +1,18 @@
-"""Hold the leader's lease, and while it is held: judge silent nodes, heal delivery, publish what is due."""
+"""Hold the leader's lease, and while it is held: judge silent nodes, heal delivery, publish what is due.
+
+Every agent asks for the lease, and so every agent hears when the server was started anew, and says what it runs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from jetq.clock import Clock
 from jetq.log import Log
 from jetq.model.survey import Judgement, Lead, Survey, Verdict
+from jetq.page import Entry
 from jetq.policy.healing import OLDEST, Healer
 from jetq.policy.liveness import Watch
 from jetq.store.base import Leading
@@ -25,6 +31,14 @@ RESYNC = 0.6
 _log = Log("leader")
 
 
+class LeaderLedger(Leading, Protocol):
+    """What it asks of the ledger."""
+
+    def reassert(self, node: str, epoch: str, entries: Iterable[Entry]) -> int:
+        """Say what runs here to a server that may have lost the claims. Returns how many it had lost."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Clocks:
     """One's own clock and the server's, read together (s)."""
@@ -36,8 +50,19 @@ class _Clocks:
 class Leader:
     """One agent's part in leading. ``turn`` is called twice a second by one thread; others may read the properties."""
 
-    def __init__(self, ledger: Leading, node: str, epoch: str, *, dead_s: float, clock: Clock) -> None:
+    def __init__(
+        self,
+        ledger: LeaderLedger,
+        node: str,
+        epoch: str,
+        running: Callable[[], Iterable[Entry]],
+        *,
+        dead_s: float,
+        clock: Clock,
+    ) -> None:
+        """``running``: what this node runs, for a server that was started anew."""
         self._ledger = ledger
+        self._running = running
         self._node = node
         self._epoch = epoch
         self._dead_s = dead_s
@@ -47,17 +72,11 @@ class Leader:
         self._term = 0
         self._last: _Clocks | None = None
         self._unsure_since_s: float | None = None
-        self._unsure = False
 
     @property
     def leads(self) -> bool:
         """Whether this agent led when it last asked."""
         return self._term > 0
-
-    @property
-    def unsure(self) -> bool:
-        """Whether the server was started anew and asks what runs."""
-        return self._unsure
 
     def turn(self) -> None:
         """Take or renew the lease; do the cluster's work if it is held.
@@ -68,7 +87,8 @@ class Leader:
         lead = self._ledger.lead(self._node, self._epoch, lease_s=self._dead_s * LEASE)
         now = _Clocks(self._clock(), lead.time_s)
         last, self._last = self._last, now
-        self._unsure = lead.unsure
+        if lead.unsure and (lost := self._ledger.reassert(self._node, self._epoch, self._running())):
+            _log.warning("claims.made_again", jobs=lost)
         if lead.term != self._term:
             _log.info("leader.elected" if lead.term else "leader.stands_down", node=self._node, term=lead.term)
             self._term, last = lead.term, None
