@@ -2,11 +2,12 @@
 --
 -- uses  base room
 
--- Does a node with these labels and n = { _, slots, gpu, mem } carry what cohort c asks for?
-local function serves(labels, n, c)
+-- Does a node with these labels and n = { _, slots, gpu, mem } carry, and know, what cohort c asks for?
+local function serves(node, labels, n, c)
   for _, label in ipairs(c.labels) do
     if not labels[label] then return false end
   end
+  if c.task and call('SISMEMBER', P .. 'tasks:' .. node, c.task) == 0 then return false end
   return n[2] + 0 >= c.slots and n[3] + 0 >= c.gpu and n[4] + 0 >= c.mem
 end
 
@@ -31,14 +32,14 @@ local function reindex(node, salt)
   local all, known = call('HGETALL', P .. 'cohorts'), {}
   for i = 1, #all, 2 do
     local c = cjson.decode(all[i + 1])
-    if serves(labels, n, c) then
+    if serves(node, labels, n, c) then
       known[all[i]] = c
       cohorts[#cohorts + 1] = all[i]
     end
   end
   all = call('HGETALL', P .. 'routes')
   for i = 1, #all, 2 do
-    local strategy, cohort = string.match(all[i], '^([^=%s]%S*) (%S+)$')
+    local strategy, cohort = string.match(all[i], '^([^=?%s]%S*) (%S+)$')
     local c, rate = strategy and known[cohort], rates[strategy or '']
     if c and rate then
       local view = cjson.decode(all[i + 1])

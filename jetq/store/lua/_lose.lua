@@ -1,6 +1,6 @@
 -- Pick a job again whose run or node is gone.
 --
--- uses  base room place ending
+-- uses  base room index scarce place ending
 -- What ran or was to run the job is gone: pick again, or end it after its last attempt. Returns the state.
 -- Who was asked to leave its node (evict.lua) pays no attempt for it.
 local function lose(id, why, charge, seed, salt, ttl)
@@ -27,7 +27,7 @@ local function lose(id, why, charge, seed, salt, ttl)
   release(id, node, salt)
   call('SREM', P .. 'cancel:' .. node, id)
   call('HDEL', key, 'claimer', 'epoch', 'started_at', 'evict')
-  return (place(id, order_of(id), attempts .. '-' .. seed, call('GET', P .. 'msg:' .. id), 'RPUSH', salt))
+  return (place(id, adjust_cohort(id, order_of(id)), attempts .. '-' .. seed, call('GET', P .. 'msg:' .. id), 'RPUSH', salt))
 end
 
 -- Everything that a node holds is picked again.

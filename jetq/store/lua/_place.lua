@@ -13,18 +13,19 @@ local function backlog(node, prio)
 end
 
 -- Read once, for all jobs of an order, which indexes a pick looks at, and what has been learned of its task.
--- Returns whether its view is there, and the version of what tasks ask for.
+-- Returns whether its view is there, the version of what tasks ask for, and whether its task is scarce.
 local function find_route(o)
   local view = o.strategy .. ' ' .. o.cohort
-  local r = call('HMGET', P .. 'routes', view, '=' .. o.name, 'declared')
-  if not r[1] then return false, r[3] end
+  local r = call('HMGET', P .. 'routes', view, '=' .. o.name, 'declared', '?' .. o.name)
+  o.indexes = nil
+  if not r[1] then return false, r[3], r[4] end
   local boards, speeds = cjson.decode(r[1]), r[2] and o.how == 'learned' and cjson.decode(r[2]) or {}
   o.indexes, o.speeds = {}, {}
   for i = 2, #boards do
     o.indexes[i - 1] = P .. 'free:' .. view .. ':' .. boards[i]
     o.speeds[i - 1] = speeds[boards[i]] or 1
   end
-  return true, r[3]
+  return true, r[3], r[4]
 end
 
 -- The best node with a free slot, or nil. o: name, strategy, how, cohort, prio

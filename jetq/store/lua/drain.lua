@@ -1,6 +1,6 @@
 -- A node shall get no new work: what it has not begun is picked again now, what runs has the grace to end.
 --
--- uses  base room place ending lose
+-- uses  base room index scarce place ending lose
 -- ARGV  1 node  2 why  3 grace (s)  4 seed  5 salt 0..1  6 ttl (s)
 -- gives 1, or 0 for an unknown node
 local node, key, salt = A[1], P .. 'node:' .. A[1], tonumber(A[5])

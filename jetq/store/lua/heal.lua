@@ -1,6 +1,6 @@
 -- Mend what the leader found broken, each under the token it was found with.
 --
--- uses  base leads room place ending lose
+-- uses  base leads room index scarce place ending lose
 -- ARGV  1 epoch  2 term  3 seed  4 salt 0..1  5 ttl (s)  then 5 a job: id, token, action, node, why
 --       lost   nothing runs it any more: picked again, an attempt is charged
 --       again  picked again without a charge

@@ -1,6 +1,6 @@
 -- What ran a job is gone.
 --
--- uses  base room place ending lose
+-- uses  base room index scarce place ending lose
 -- ARGV  1 id  2 node  3 claimer, whole or up to its dot ('' = whoever holds it there)  4 why
 --       5 then: charge (an attempt), again (no charge) or fail (for good)  6 seed  7 salt 0..1  8 ttl (s)
 -- gives the state it is in now; '' where this node (or claimer) does not hold it so

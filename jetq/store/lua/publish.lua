@@ -1,6 +1,6 @@
 -- Place up to 200 jobs of one order: pick a node, take the lease, write the record, push the message.
 --
--- uses  base room index place ending
+-- uses  base room index scarce place ending
 -- ARGV  1 seed (16 hex)  2 salt 0..1  3 name  4 kind  5 strategy  6 how  7 cohort  8 cohort (JSON)  9 priority
 --       10 lease "slots gpu mem kind"  11 max attempts  12 '1' = wait for a node that serves the cohort
 --       13 the version of `declared` that the producer has read ('-': it need not be today's)
@@ -15,22 +15,25 @@ local function anybody(cohort)
     local n = call('HMGET', P .. 'node:' .. node, 'labels', 'slots', 'gpu', 'mem')
     local labels = {}
     for label in string.gmatch(n[1] or '', '%S+') do labels[label] = true end
-    if n[1] and serves(labels, n, c) then return true end
+    if n[1] and serves(node, labels, n, c) then return true end
   end
   return false
 end
 
-local found, declared = find_route(o)
+local found, declared, scarce = find_route(o)
 if A[13] ~= '-' and A[13] ~= (declared or '') then return {} end
+local definition = A[8]
+if scarce or (A[12] == '1' and not is_known(o.name)) then
+  o.cohort, definition = with_task(o, definition)
+  found = find_route(o)
+end
 if not found then
-  if o.cohort ~= 'any' and A[12] ~= '1' and call('HEXISTS', P .. 'cohorts', o.cohort) == 0 and not anybody(A[8]) then
+  if o.cohort ~= 'any' and A[12] ~= '1' and call('HEXISTS', P .. 'cohorts', o.cohort) == 0 and not anybody(definition) then
     local out = {}
-    for i = 14, #A, 7 do out[#out + 1] = 'refused\t\t\tnobody' end
+    for i = 14, #A, 7 do out[#out + 1] = 'refused\t\t\tnobody ' .. o.cohort end
     return out
   end
-  call('HSET', P .. 'cohorts', o.cohort, A[8])
-  call('HSET', P .. 'routes', o.strategy .. ' ' .. o.cohort, cjson.encode({ o.how }))
-  for _, node in ipairs(call('SMEMBERS', P .. 'nodes')) do reindex(node, tonumber(A[2])) end
+  open_view(o, definition, tonumber(A[2]))
 end
 seen = {}  -- from here on no node's facts change
 

@@ -1,6 +1,6 @@
 -- After a restart of the server that may have lost its last writes: claim again what runs on a node.
 --
--- uses  base sure room place ending lose
+-- uses  base sure room index scarce place ending lose
 -- ARGV  1 node  2 epoch  3 salt 0..1  then 4 a job: id, pub, claimer, token
 -- gives how many claims had been lost
 if is_sure() or call('HGET', P .. 'node:' .. A[1], 'epoch') ~= A[2] then return 0 end
