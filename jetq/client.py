@@ -37,7 +37,7 @@ class Options:
     priority: str | int | None = None  # urgent, normal or low
     countdown_s: float | None = None  # not before this long from now
     expires_s: float | None = None  # not started after this long from now
-    wait_for_node: bool = False  # accept needs that no node can serve yet
+    wait_for_node: bool = False  # accept needs that no node can serve, or a task that no node knows, yet
     durable: bool = False  # return only once the broker has it on its disk: survives a power cut of its machine
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class JetQ:
         self._store = wire.open_store(settings, settings.broker_url)
         self._producer = wire.Producer(settings, self._store)
         self._nodes: list[NodeRow] = []
-        self._names: set[str] = set()
+        self._loaded: dict[str, set[str]] = {}  # node -> task names
         self._asked_s = float("-inf")
 
     def submit(
@@ -141,7 +141,7 @@ class JetQ:
 
         Raises:
             UsageError: arguments that are not JSON or too large, or a task no node knows.
-            NoNodeCarries: no node can ever serve what it needs.
+            NoNodeCarries: no node that is there and knows the task can ever serve what it needs.
             PublishRefused: the id is in use for other work.
             NotDurable: with ``durable``: it is taken, but not known to be on the broker's disk.
             PublishUnknown: the broker did not answer; send it again with the id in the error.
@@ -214,13 +214,15 @@ class JetQ:
                 raise fault
 
     def _fault(self, name: str, options: Options) -> UsageError | None:
-        lacking = None if options.wait_for_node else admission.unserved(options.needs, self._nodes)
-        return admission.unknown(name, self._names) or lacking
+        if options.wait_for_node:
+            return None
+        unknown = admission.unknown(name, self._loaded)
+        return unknown or admission.unserved(name, options.needs, self._nodes, self._loaded)
 
     def _look(self, *, renew: bool) -> None:
         now_s = time.monotonic()
         if renew or now_s - self._asked_s > _FRESH_S:
-            self._nodes, self._names, self._asked_s = self._store.nodes(), self._store.task_names(), now_s
+            self._nodes, self._loaded, self._asked_s = self._store.nodes(), self._store.loaded(), now_s
 
     def _job(self, placed: Placed) -> Job:
         if placed.verdict == "refused":

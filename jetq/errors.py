@@ -56,7 +56,11 @@ class NoSuchJob(UsageError):
 
 
 class NoNodeCarries(UsageError):
-    """No known node can ever serve what the job needs."""
+    """No known node can ever serve what the job needs. ``why``: the message without its way out."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why} (wait for one: wait_for_node=True)")
+        self.why = why
 
 
 class BrokerError(JetqError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import click
 
 from jetq._version import __version__
-from jetq.errors import JetqError, UsageError
+from jetq.errors import JetqError, NoNodeCarries, UsageError
 
 #: The exit code of a command that Ctrl-C ended (128 + SIGINT), as shells have it.
 INTERRUPTED = 130
@@ -106,6 +106,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         where = exc.ctx.command_path if isinstance(exc, click.UsageError) and exc.ctx else "jetq"
         print(f"jetq: {exc.format_message()} (see `{where} --help`)", file=sys.stderr)
         return exc.exit_code if exc.exit_code != 1 else 2
+    except NoNodeCarries as exc:
+        print(f"jetq: {exc.why} (wait for one: --wait-for-node)", file=sys.stderr)
+        return exc.exit_code
     except JetqError as exc:
         print(f"jetq: {exc}", file=sys.stderr)
         return exc.exit_code

@@ -50,7 +50,8 @@ def list_nodes(*, as_json: bool, where: Where) -> None:
 @broker_options
 def show(*, name: str, as_json: bool, where: Where) -> None:
     """Show one node with everything it says about itself."""
-    rows = where.ledger().nodes()
+    ledger = where.ledger()
+    rows = ledger.nodes()
     row = next((row for row in rows if row.name == name), None)
     if row is None:
         raise NoSuchNode(name, [row.name for row in rows])
@@ -66,6 +67,7 @@ def show(*, name: str, as_json: bool, where: Where) -> None:
             ("running", row.running),
             ("board", row.board),
             ("labels", row.labels),
+            ("tasks", sorted(ledger.loaded().get(name, ()))),
             ("weight", row.weight),
             ("trim", row.trim),
             ("speeds", [f"{task}={speed:.2f}" for task, speed in sorted(row.speed.items())]),

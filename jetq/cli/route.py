@@ -8,8 +8,8 @@ import click
 
 from jetq.cli.format import print_json, print_table, say
 from jetq.cli.options import Where, broker_options, byte_count, json_option, words
-from jetq.model.needs import Needs
-from jetq.policy import strategies
+from jetq.model.needs import Needs, with_task
+from jetq.policy import admission, strategies
 from jetq.policy.explain import Standing, explain
 from jetq.store import keys
 
@@ -67,15 +67,20 @@ def command(
         int(options.get("mem_bytes") or 0),
     )
     chosen = strategies.get(options.get("strategy") or settings.strategy)
-    waiting = ledger.queues().get(keys.shared_queue(needs.cohort), 0)
-    standings = explain(ledger.nodes(), needs, chosen, name=name, backlog=waiting)
+    nodes, loaded = ledger.nodes(), ledger.loaded()
+    scarce = admission.is_scarce(name, nodes, loaded)
+    cohort = with_task(needs.cohort, name) if scarce else needs.cohort
+    waiting = ledger.queues().get(keys.shared_queue(cohort), 0)
+    who = admission.knowers(name, loaded)
+    standings = explain(nodes, needs, chosen, name=name, backlog=waiting, knowers=who)
     if as_json:
         print_json([standing.as_json() for standing in standings])
         return
     if explained:
         columns = ("node", "rank", "score", "used", "prior", "speed", "trim", "net", "board", "why")
         print_table(columns, (_cells(s) for s in standings), empty="no nodes; start one with `jetq worker`")
-        say(f"strategy {chosen.name}; {waiting} jobs wait in the shared queue {needs.cohort!r}")
+        why = f"; not all nodes know {name}: its jobs go to those that do" if scarce else ""
+        say(f"strategy {chosen.name}; {waiting} jobs wait in the shared queue {cohort!r}{why}")
     else:
         print(verdict(standings))
 

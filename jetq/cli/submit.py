@@ -39,7 +39,7 @@ Examples:
 @click.option("--countdown", "countdown_s", type=float, metavar="S", help="Start no sooner than S seconds from now.")
 @click.option("--expires", "expires_s", type=float, metavar="S", help="Do not start later than S seconds from now.")
 @click.option("--id", "job_id", metavar="ID", help="The job's id: sending the same id again sends nothing twice.")
-@click.option("--wait-for-node", is_flag=True, help="Accept needs that no node can serve yet.")
+@click.option("--wait-for-node", is_flag=True, help="Accept what no node can serve, or knows, yet.")
 @click.option("--durable", is_flag=True, help="Return only once the broker has it on its disk.")
 @click.option("--wait", "wait", is_flag=True, help="Wait until it has ended and print its result.")
 @click.option("--timeout", type=float, metavar="S", help="With --wait: wait for at most S seconds.")

@@ -47,7 +47,7 @@ Examples:
     "--strategy", metavar="NAME", shell_complete=words(*BUILT_IN), help="How to choose the nodes.  [JETQ_STRATEGY]"
 )
 @click.option("--serve-on", metavar="ADDR", help="Own address that nodes read from.  [default: towards the broker]")
-@click.option("--wait-for-node", is_flag=True, help="Accept needs that no node can serve yet.")
+@click.option("--wait-for-node", is_flag=True, help="Accept what no node can serve, or knows, yet.")
 @json_option
 @broker_options
 def command(

@@ -8,6 +8,9 @@ from celery.worker.consumer import Consumer as Stock
 
 from jetq.engine.request import LaneSide, Request
 from jetq.engine.run import Tracer, patiently
+from jetq.log import Log
+
+log = Log("lane")
 
 
 class Consumer(Stock):
@@ -25,9 +28,18 @@ class Consumer(Stock):
             self.tracer.wrap_all(self.hostname)
 
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
-        """End a job whose task this node does not know."""
-        super().on_unknown_task(body, message, exc)
-        _drop(message, f"node {LaneSide.node} knows no task {message.headers.get('task')!r}")
+        """Hand on a job whose task this node does not know; it ends where no other node knows it."""
+        job_id, pub = message.headers.get("id"), message.headers.get("jetq_pub")
+        if not pub:
+            super().on_unknown_task(body, message, exc)
+            return
+        now = patiently(LaneSide.store.misfit, job_id, pub, LaneSide.node)
+        log.warning("task.unknown", job=job_id, task=message.headers.get("task"), now=now or "not ours")
+        if now == "FAILED":
+            super().on_unknown_task(body, message, exc)
+            patiently(LaneSide.store.told, job_id)
+        else:
+            message.ack()
 
     def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
         """End a job whose message cannot be read."""

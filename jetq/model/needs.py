@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from jetq import ids
 from jetq.errors import UsageError
@@ -14,6 +16,8 @@ PRIORITIES = {"urgent": 0, "normal": 3, "low": 6}
 PRIORITY_STEPS = (0, 3, 6)
 #: The implicit label of a node that has a GPU, and of one that has what video work needs (the ``video`` extra).
 GPU_LABEL, VIDEO_LABEL = "gpu", "video"
+#: Ends the name of a cohort whose nodes must also know a task (the ledger's scripts write it).
+TASK_MARK = "@task="
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,24 @@ class Needs:
         if self.mem_gib:
             parts.append(f"@mem{self.mem_gib}")
         return "+".join(parts) or "any"
+
+
+def with_task(cohort: str, name: str) -> str:
+    """Return the name of those nodes of a cohort that know a task, as the ledger's scripts make it."""
+    mark = TASK_MARK + re.sub(r"[\s%]", lambda found: f"%{ord(found[0]):02X}", name)
+    return mark if cohort == "any" else f"{cohort}+{mark}"
+
+
+def task_of(cohort: str) -> str | None:
+    """Return the task that the nodes of a cohort must know; None: any."""
+    _, mark, name = cohort.partition(TASK_MARK)
+    return unquote(name) if mark else None
+
+
+def spoken(cohort: str) -> str:
+    """Return what the nodes of a cohort have in common besides a task they know, "" where that is nothing."""
+    asked = cohort.partition(TASK_MARK)[0].rstrip("+")
+    return "" if asked == "any" else asked
 
 
 def priority(value: str | int | None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -44,6 +44,7 @@ def explain(
     speeds: Mapping[str, float] | None = None,
     nets: Mapping[str, float] | None = None,
     backlog: int = 0,
+    knowers: Collection[str] | None = None,
 ) -> list[Standing]:
     """Return every node's standing, best first, then those that are full, then those that can never serve.
 
@@ -55,19 +56,31 @@ def explain(
         speeds: board -> learned factor; replaces what the rows say.
         nets: node -> cost of reaching it; unknown is 0.
         backlog: jobs of the same or a higher priority that wait in a shared queue these nodes serve.
+        knowers: nodes that have loaded the task; None: whichever.
     """
-    found = [_standing(n, needs, strategy, name, speeds or {}, (nets or {}).get(n.name, 0.0), backlog) for n in nodes]
+    strangers = () if knowers is None else {n.name for n in nodes} - set(knowers)
+    found = [
+        _standing(n, needs, strategy, name, speeds or {}, (nets or {}).get(n.name, 0.0), backlog, n.name in strangers)
+        for n in nodes
+    ]
     found.sort(key=lambda s: (not s.eligible, s.score is None, s.score or 0.0, s.node))
     scores = sorted(s.score for s in found if s.score is not None)
     return [_ranked(s, scores, strategy) for s in found]
 
 
 def _standing(
-    row: NodeRow, needs: Needs, strategy: Strategy, name: str, speeds: Mapping[str, float], net: float, backlog: int
+    row: NodeRow,
+    needs: Needs,
+    strategy: Strategy,
+    name: str,
+    speeds: Mapping[str, float],
+    net: float,
+    backlog: int,
+    strange: bool,
 ) -> Standing:
     prior = row.weight / row.slots if row.slots else 0.0
     speed = speeds.get(row.board, row.speed.get(name, 1.0))
-    never = _never(row, needs)
+    never = f"does not know the task {name}" if strange else _never(row, needs)
     busy = "" if never else _busy(row, needs, backlog)
     score = None
     if not never and not busy:

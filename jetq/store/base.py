@@ -122,6 +122,13 @@ class Lane(Protocol):
         """End an unclaimed job that can never run (unknown task, invalid message, revoked, expired)."""
         ...
 
+    def misfit(self, job_id: str, pub: str, node: str) -> str:
+        """Hand on a job whose message arrived at a node that does not know its task; FAILED where nobody knows it.
+
+        Returns the state it is in now, "" if it is not this node's any more.
+        """
+        ...
+
     def put_back(self, job_id: str, pub: str) -> bool:
         """Return a popped message that was not started to the list its job belongs to."""
         ...
@@ -258,6 +265,10 @@ class Reader(Protocol):
 
     def door(self, node: str) -> str:
         """Return where a node's HTTP port is and what opens it (``service.files.Door``); "": it is not known."""
+        ...
+
+    def loaded(self) -> dict[str, set[str]]:
+        """Return the names of the tasks that each known node has loaded."""
         ...
 
     def cancel(self, job_id: str, reason: str) -> JobRow:

@@ -15,7 +15,9 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     routes                           HASH                               what a publish looks at: "strategy cohort" ->
                                                                         [least, learned or stride, then the boards that
                                                                         have an index of it]; "=task" -> learned speed
-                                                                        by board (prior = 1); declared -> its version
+                                                                        by board (prior = 1); "?task" that some live
+                                                                        nodes lack -> how many know it; declared -> its
+                                                                        version
     free:<strategy> <cohort>:<board> ZSET                               nodes with a free slot by score, lowest is next
     pass:<strategy>                  HASH                               stride: node -> pass value; "*": the turn
     node.<name>                      LIST    (+ priority suffix)        messages for the node's tasks lane

@@ -10,12 +10,12 @@ from functools import lru_cache
 from typing import Any, cast
 
 from jetq import ids
-from jetq.model.needs import Needs
+from jetq.model.needs import Needs, spoken, task_of
 from jetq.store.base import Order, Parcel, Placed
 
 #: Jobs per script: 200 hold the server for about 3 ms.
 BATCH = 200
-_NOBODY = "no node carries what it needs ({}); see `jetq node list`, or allow it to wait for such a node"
+_NOBODY = "no node{} carries what it needs ({}); see `jetq node list`, or allow it to wait for such a node"
 
 
 def lease(needs: Needs, kind: str) -> str:
@@ -85,7 +85,9 @@ def read_placed(order: Order, parcels: Sequence[Parcel], answer: Sequence[bytes 
     for parcel, row in zip(parcels, answer, strict=True):
         text = row.decode() if isinstance(row, bytes) else row
         verdict, state, node, why = text.split("\t")
-        if why == "nobody":
-            why = _NOBODY.format(order.needs.cohort)
+        if why.startswith("nobody "):
+            cohort = why.removeprefix("nobody ")
+            task = task_of(cohort)
+            why = _NOBODY.format(f" that knows {task}" if task else "", spoken(cohort))
         placed.append(Placed(parcel.job_id, cast(Any, verdict), state, node or None, why))
     return placed

@@ -87,6 +87,10 @@ class RedisStore(LeaderSide):
         """End an unclaimed job that can never run."""
         return bool(self._run("drop", job_id, pub, node, state, why, self._ttl_s, random.random()))
 
+    def misfit(self, job_id: str, pub: str, node: str) -> str:
+        """Hand on a job whose message arrived at a node that does not know its task."""
+        return text(self._run("misfit", job_id, pub, node, *seed(), self._ttl_s))
+
     def put_back(self, job_id: str, pub: str) -> bool:
         """Return a popped message that was not started."""
         return bool(self._run("put_back", job_id, pub))
@@ -116,7 +120,7 @@ class RedisStore(LeaderSide):
             *seed(),
             self._ttl_s,
             f.door,
-            *tasks,
+            *sorted(tasks),
         )
         if not got[0]:
             raise NameTaken(f.name, f"{f.name}-{f.identity[-4:]}")
@@ -165,6 +169,8 @@ class RedisStore(LeaderSide):
     def job(self, job_id: str) -> JobRow | None:
         """Return one job, or None."""
         record = self._hash(f"job:{job_id}")
+        if rows.waits_for_task(record):
+            record["knowers"] = str(self.knowers(record["name"]))
         return rows.job_row(job_id, record) if record else None
 
     def jobs(self, limit: int = 1000) -> list[JobRow]:
@@ -195,10 +201,15 @@ class RedisStore(LeaderSide):
         routes = sorted(self._hash("routes").items())
         return {field[1:]: json.loads(said) for field, said in routes if field.startswith("=")}
 
-    def task_names(self) -> set[str]:
-        """Return the task names that some known node has loaded."""
-        nodes = [text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")]
-        return {text(t) for n in nodes for t in self._read("SMEMBERS", f"{self.prefix}tasks:{n}")}
+    def loaded(self) -> dict[str, set[str]]:
+        """Return the names of the tasks that each known node has loaded."""
+        nodes = sorted(text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes"))
+        return {n: {text(t) for t in self._read("SMEMBERS", f"{self.prefix}tasks:{n}")} for n in nodes}
+
+    def knowers(self, name: str) -> int:
+        """Return how many nodes know a task: live ones, or, where none is scarce of it, all."""
+        few = self._read("HGET", f"{self.prefix}routes", f"?{name}")
+        return sum(name in tasks for tasks in self.loaded().values()) if few is None else int(few)
 
     def declare(self, options: Mapping[str, Mapping[str, Any] | None]) -> None:
         """Keep what tasks ask for (``jetq`` options by task name; None: nothing), for producers without their code."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from jetq.model.beat import NodeRow
 from jetq.model.job import JobRow
+from jetq.model.needs import spoken, task_of
 from jetq.model.survey import ABSENT
 
 #: A node that is late by this many beats is shown as stale (s).
@@ -32,7 +33,7 @@ def job_row(job_id: str, h: Mapping[str, str]) -> JobRow:
         finished_at=_float(h.get("finished_at")),
         result=_json(h.get("result")),
         error=h.get("error") or None,
-        reason=h.get("reason") or _why_waiting(h),
+        reason=(None if waits_for_task(h) else h.get("reason")) or _why_waiting(h),
         history=_json(h.get("history")) or [],
     )
 
@@ -66,12 +67,24 @@ def node_row(name: str, h: Mapping[str, str], *, used: float, now_s: float, spee
     )
 
 
+def waits_for_task(h: Mapping[str, str]) -> bool:
+    """Tell whether a record is of a job that waits for one of the few nodes that know its task."""
+    return h.get("state") == "QUEUED" and task_of(h.get("cohort", "")) is not None
+
+
 def _why_waiting(h: Mapping[str, str]) -> str | None:
-    if h["state"] == "QUEUED":
-        return "no eligible node has a free slot" + ("" if h.get("cohort") in (None, "any") else f" ({h['cohort']})")
+    """Return why a job waits. A record may hold, as ``knowers``, how many nodes know its task."""
     if h["state"] == "WAITING":
         return "its time has not come"
-    return None
+    if h["state"] != "QUEUED":
+        return None
+    asked = spoken(h.get("cohort", ""))
+    of_those = f" ({asked})" if asked else ""
+    if not waits_for_task(h):
+        return f"no eligible node has a free slot{of_those}"
+    if h.get("knowers") == "0":
+        return "no live node knows its task"
+    return f"no node that knows its task has a free slot{of_those}"
 
 
 def _float(text: str | None) -> float | None:

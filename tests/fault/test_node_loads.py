@@ -58,7 +58,7 @@ def test_an_existing_app_brings_its_own_broker(start_node, send, ledger, wait_un
 def test_the_ledger_knows_what_a_node_has_loaded(start_node, ledger):
     start_node()
 
-    assert {"demo.nap", "fault.hold", "fault.quick", "video.analyze"} <= ledger.task_names()
+    assert {"demo.nap", "fault.hold", "fault.quick", "video.analyze"} <= ledger.loaded()["a"]
 
 
 def test_a_node_says_what_it_is(start_node, ledger, wait_until):
@@ -80,7 +80,7 @@ def test_what_an_app_includes_is_known_before_the_node_joins(start_node, send, l
 
     job = send("shop.count")
 
-    assert {"shop.sell", "shop.count"} <= ledger.task_names()
+    assert {"shop.sell", "shop.count"} <= ledger.loaded()["a"]
     wait_until(lambda: ledger.job(job).ended, within_s=30, what="the job")
     assert ledger.job(job).result == 3
 

@@ -249,7 +249,7 @@ def test_a_retry_of_a_cancelled_body_never_runs(cluster, delay_s) -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["jobs", "nodes", "speeds", "task_names", "queues", "fresh_runs", "due", "untold", "mailboxes"]
+    "question", ["jobs", "nodes", "speeds", "loaded", "queues", "fresh_runs", "due", "untold", "mailboxes"]
 )
 def test_a_question_to_a_broker_that_is_away_is_one_clear_error(start_broker, question) -> None:
     broker = start_broker()

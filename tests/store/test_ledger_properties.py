@@ -49,15 +49,17 @@ class LedgerMachine(RuleBasedStateMachine):
         self.claims: dict[str, list[tuple[str, str, str]]] = {n: [] for n in SLOTS}  # id, token, claimer
         self.before: dict[str, JobState] = {}
         self.outcomes: dict[str, tuple[str, object, object]] = {}
+        self.knows: dict[str, bool] = {}
         for node in SLOTS:
             self.join(node)
 
-    def join(self, node: str) -> None:
-        """Start the node under a new epoch."""
+    def join(self, node: str, *, knows: bool = True) -> None:
+        """Start the node under a new epoch, with or without the task of the jobs."""
+        self.knows[node] = knows
         self.epochs[node] = ids.random64()
         gpu = 1 if node == "a" else 0
         facts = NodeFacts(node, node, self.epochs[node], SLOTS[node], gpu, 8 << 30, "pc", (f"node={node}",), "0")
-        self.store.join(facts, strategies.rates(SLOTS[node], 1, 1), dead_s=5)
+        self.store.join(facts, strategies.rates(SLOTS[node], 1, 1), dead_s=5, tasks=["p.work"] * knows)
         self.seq = 0
         self.beat(node, "up")
 
@@ -143,6 +145,9 @@ class LedgerMachine(RuleBasedStateMachine):
         envelope = data.draw(st.sampled_from(self.hands[node]))
         self.hands[node].remove(envelope)
         job, pub = envelope.split("|")
+        if not self.knows[node]:
+            self.store.misfit(job, pub, node)
+            return
         claimer = f"1.{ids.random64()}"
         first = self.store.claim(job, pub, node, self.epochs[node], claimer)
         if twice and first.verdict != "full":
@@ -197,13 +202,13 @@ class LedgerMachine(RuleBasedStateMachine):
         for held in self.store.held(node):
             self.store.lost(held.job_id, node, None, "lane died")
 
-    @rule(node=NODES)
-    def agent_dies_and_returns(self, node: str) -> None:
-        """The whole node is killed and starts anew; what it remembers is worth nothing."""
+    @rule(node=NODES, knows=st.booleans())
+    def agent_dies_and_returns(self, node: str, knows: bool) -> None:
+        """The whole node is killed and starts anew, maybe with less code; what it remembers is worth nothing."""
         self.put_shared_back(node)
         old = self.claims[node]
         self.claims[node] = []
-        self.join(node)
+        self.join(node, knows=knows)
         for job, token, claimer in old:
             assert not self.store.settle(job, token, claimer, "SUCCEEDED") or self.record(job)["state"] in TERMINAL
 

@@ -12,7 +12,7 @@ if call('SREM', P .. 'tasks:' .. node, j[4]) == 1 then
   reindex(node, salt)
 end
 local why = 'node ' .. node .. ' does not know task ' .. j[4]
-if call('HEXISTS', P .. 'scarce', j[4]) == 1 then
+if is_scarce(j[4]) then
   call('ZREM', P .. 'waiting', id)
   return lose(id, why, false, A[4], salt, A[6])
 end

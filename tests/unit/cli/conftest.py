@@ -36,8 +36,12 @@ class Yard:
 
     def claim(self, job_id: str) -> Claim:
         """Start a job that is assigned, as its node's lane would."""
-        job = {k.decode(): v.decode() for k, v in self.store.client.hgetall(f"{self.store.prefix}job:{job_id}").items()}
-        return self.store.claim(job_id, job["pub"], job["node"], self.epochs[job["node"]], "c1")
+        return self.claim_shared(job_id, self.store.client.hget(f"{self.store.prefix}job:{job_id}", "node").decode())
+
+    def claim_shared(self, job_id: str, node: str) -> Claim:
+        """Start a job that lies in a shared queue, as the lane of a node would."""
+        pub = self.store.client.hget(f"{self.store.prefix}job:{job_id}", "pub").decode()
+        return self.store.claim(job_id, pub, node, self.epochs[node], "c1")
 
     def end(self, job_id: str, state: str = "SUCCEEDED", *, result: object = None, error: str = "") -> None:
         """Run a job that is assigned to its end."""

@@ -309,6 +309,41 @@ def test_route_says_when_all_are_full_or_none_can(yard, jetq):
     assert jetq("route", "yard.count", "--gpu")[1] == "nowhere: no node can serve it\n"
 
 
+def test_route_and_show_say_that_not_all_nodes_know_a_task(yard, jetq):
+    yard.node("a", 4)
+    yard.node("b", 1, tasks=("yard.count", "yard.see"))
+
+    code, out, err = jetq("route", "yard.see", "--explain")
+    ids = [jetq("submit", "yard.see", str(number))[1].strip() for number in range(2)]
+
+    assert (code, jetq("route", "yard.count")[1]) == (0, "a\n")
+    assert "does not know the task yard.see" in out
+    assert "in the shared queue '@task=yard.see'; not all nodes know yard.see: its jobs go to those that do" in err
+    assert yard.store.job(ids[0]).nodes == ["b"]
+    assert "no node that knows its task has a free slot" in jetq("job", "show", ids[1])[1]
+    assert jetq("route", "yard.see")[1] == "the shared queue\n"
+
+
+def test_what_no_node_carries_names_the_flag_that_waits(yard, jetq):
+    yard.node("a")
+
+    code, _, err = jetq("submit", "yard.count", "1", "--gpu")
+
+    assert code == 2
+    assert err == "jetq: no node can serve this job: a has no GPU (wait for one: --wait-for-node)\n"
+
+
+def test_a_task_that_no_node_knows_yet_may_be_waited_for(yard, jetq):
+    yard.node("a")
+
+    code, out, err = jetq("submit", "yard.new", "--wait-for-node")
+
+    assert code == 0
+    assert "QUEUED (no live node knows its task)" in err
+    yard.node("b", tasks=("yard.count", "yard.nap", "yard.new"))
+    assert yard.claim_shared(out.strip(), "b").verdict == "run"
+
+
 def test_clusters_on_one_broker_do_not_see_each_other(yard, jetq):
     yard.node("a")
 
