@@ -29,7 +29,7 @@ def knowers(name: str, loaded: Loaded) -> set[str] | None:
 
 def is_scarce(name: str, nodes: Sequence[NodeRow], loaded: Loaded) -> bool:
     """Tell whether some nodes know a task and one that is there does not: the ledger then makes its jobs ask for it."""
-    who = knowers(name, loaded)
+    who = knowers(name, loaded) or set()
     return bool(who) and any(node.name not in who for node in _there(nodes))
 
 

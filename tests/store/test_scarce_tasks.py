@@ -240,3 +240,17 @@ def test_who_knows_a_task_is_known(cluster) -> None:
 
     assert cluster.store.loaded() == {"a": {"t.one"}, "b": {"t.one", "t.two"}}
     assert (cluster.store.knowers("t.two"), cluster.store.knowers("t.one")) == (1, 2)
+
+
+def test_what_waited_for_its_time_until_nobody_knew_it_waits_for_a_node(cluster) -> None:
+    cluster.node("a", "t.one", "t.two")
+    cluster.node("b", "t.one")
+    _, parcel = cluster.put("t.two", delay_s=0.0)
+    cluster.node("a", "t.one")
+
+    cluster.store.due()
+    assert (cluster.row(parcel).state, cluster.row(parcel).reason) == ("QUEUED", "no live node knows its task")
+
+    cluster.node("a", "t.one", "t.two")
+    assert "@task=t.two" in cluster.reads("a")
+    assert cluster.claim(parcel, "a") == "run"

@@ -35,16 +35,18 @@ end
 
 -- Let a job that is to be placed again ask for its task exactly where that is scarce now, or where nobody knows it.
 local function adjust_cohort(id, o)
-  local was = o.cohort
-  if is_scarce(o.name) then
-    local definition
+  local was, definition = o.cohort, nil
+  local asks = asked_cohort(was) ~= was
+  if is_scarce(o.name) or (asks and not is_known(o.name)) then
     o.cohort, definition = with_task(o)
-    open_view(o, definition, 0.5)
-  elseif asked_cohort(was) ~= was and is_known(o.name) then
+  elseif asks then
     local c = cjson.decode(call('HGET', P .. 'cohorts', was) or call('HGET', P .. 'cohorts', asked_cohort(was)))
     o.cohort, c.task = asked_cohort(was), nil
-    open_view(o, cjson.encode(c), 0.5)
+    definition = cjson.encode(c)
+  else
+    return o
   end
+  open_view(o, definition, 0.5)
   if o.cohort ~= was then call('HSET', P .. 'job:' .. id, 'cohort', o.cohort) end
   return o
 end

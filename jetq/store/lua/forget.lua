@@ -12,8 +12,10 @@ call('DEL', P .. 'tasks:' .. node)
 count_knowers()
 lose_all(node, 'its node was forgotten', true, A[3], salt, A[5])
 for _, v in ipairs(cjson.decode(n[3] or '[]')) do call('ZREM', P .. v[1], node) end
-local all = call('HKEYS', P .. 'views')
-for _, view in ipairs(all) do call('HDEL', P .. 'pass:' .. string.match(view, '^(%S+)'), node) end
+for _, route in ipairs(call('HKEYS', P .. 'routes')) do
+  local strategy = string.match(route, '^([^=?%s]%S*) ')
+  if strategy then call('HDEL', P .. 'pass:' .. strategy, node) end
+end
 call('SREM', P .. 'nodes', node)
 call('DEL', key, P .. 'leases:' .. node, P .. 'cancel:' .. node)
 for _, prio in ipairs({ 0, 3, 6 }) do
