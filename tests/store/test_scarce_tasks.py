@@ -254,3 +254,17 @@ def test_what_waited_for_its_time_until_nobody_knew_it_waits_for_a_node(cluster)
     cluster.node("a", "t.one", "t.two")
     assert "@task=t.two" in cluster.reads("a")
     assert cluster.claim(parcel, "a") == "run"
+
+
+def test_jobs_of_a_forgotten_node_wait_for_another_that_knows_their_task(cluster) -> None:
+    cluster.node("a", "t.one")
+    cluster.node("b", "t.one", "t.two")
+    _, parcel = cluster.put("t.two")
+    cluster.leave("b")
+
+    cluster.store.forget("b", dead_s=5)
+
+    assert cluster.store.loaded() == {"a": {"t.one"}}
+    assert cluster.row(parcel).reason == "no live node knows its task"
+    cluster.node("c", "t.one", "t.two")
+    assert cluster.claim(parcel, "c") == "run"
