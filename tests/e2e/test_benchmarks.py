@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as all_rows
-from benchmarks import _live
+from benchmarks import _live, soak
 from benchmarks._fleet import Job, Machine
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", ["publish", "pick", "routing"])
+@pytest.mark.parametrize("name", ["publish", "pick", "routing", "faults"])
 def test_a_smoke_run_prints_ratios_and_writes_them(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     code = all_rows.main(["--quick", "--only", name, "--json", str(tmp_path / "all.json")])
 
@@ -33,6 +33,15 @@ def test_the_path_of_a_task_takes_four_round_trips_a_task(tmp_path: Path):
     trips = {line["what"]: line for line in facts["budget"] if "round trips" in line["what"]}
     assert len(trips) == 2
     assert all(line["figure"]["median"] < 4.5 for line in trips.values()), trips
+
+
+@pytest.mark.timeout(300)
+def test_a_short_soak_loses_nothing_does_nothing_twice_and_leaves_nothing(tmp_path: Path, capsys):
+    code = soak.main(["--minutes", "0.3", "--seed", "3", "--keep", str(tmp_path), "--json", str(tmp_path / "counts")])
+
+    said = capsys.readouterr().out
+    assert (code, said.splitlines()[-1]) == (0, "lost 0, twice 0, leaked 0"), said
+    assert json.loads((tmp_path / "counts").read_text())["jobs"] > 20
 
 
 @pytest.mark.timeout(180)
