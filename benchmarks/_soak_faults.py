@@ -106,8 +106,8 @@ class Faults:
 
 def _role(proc: psutil.Process) -> str:
     """Return what a process below `jetq up` is; "" for anything else."""
-    argv = proc.cmdline()
-    if argv and Path(argv[0]).name in ("valkey-server", "redis-server"):
+    argv = proc.cmdline() or [""]
+    if Path(argv[0]).name.startswith(("valkey-server", "redis-server")):  # its title has the port, too
         return "broker"
     if "_guard" in argv:
         return "guard"

@@ -11,6 +11,7 @@ from celery.exceptions import SecurityWarning
 
 from jetq import page
 from jetq.config import Settings
+from jetq.engine import control
 from jetq.engine.capacity import Capacity, Control
 from jetq.engine.child import PAGE, own_slots, quieten, tracer_for
 from jetq.engine.consumer import Consumer
@@ -50,6 +51,7 @@ def run_lane(
     threads = lane == "processes"
     name = f"jetq-{node}-{lane}"
     _prepare(app, settings, lane, name)
+    control.install()
     LaneSide.node = node
     LaneSide.store = RedisStore(connect(app.conf.jetq_url), settings.cluster, ttl_s=settings.result_ttl_s)
     Capacity.control = Control(lane, control_fd, status_fd, shared, reads_shared=lane == "tasks", client_name=name)

@@ -183,3 +183,27 @@ def test_celery_beat_publishes_through_the_ledger(bench, start_node, redis_url, 
     finally:
         beat.terminate()
         beat.wait(10)
+
+
+def test_a_revoke_cancels_in_the_ledger_whatever_has_not_begun(bench, start_node) -> None:
+    start_node("a", 1)
+    later = bench.app.send_task("yard.count", (1,), countdown=600)
+    runs = bench.app.send_task("yard.sleep", (1.5, "fine"))
+    bench.until(lambda: bench.runs(runs.id), "it runs")
+
+    bench.app.control.revoke([later.id, runs.id])
+
+    bench.ended(later.id, "CANCELLED")
+    bench.ended(runs.id, "SUCCEEDED")
+    assert runs.get(timeout=10) == "fine"
+
+
+def test_a_revoke_that_terminates_cancels_what_runs(bench, start_node) -> None:
+    start_node("a", 1)
+    job = bench.app.send_task("yard.sleep", (60,))
+    bench.until(lambda: bench.runs(job.id), "it runs")
+
+    bench.app.control.revoke(job.id, terminate=True)
+
+    bench.ended(job.id, "CANCELLED")
+    bench.idle()
