@@ -26,7 +26,7 @@ from jetq.model.needs import Needs, priority
 from jetq.policy import strategies
 from jetq.store import keys, orders, scripts
 from jetq.store.base import Order, Parcel, Placed
-from jetq.store.link import wait_for_disk
+from jetq.store.link import run_script, wait_for_disk
 
 #: Kinds that are not short work get no limit on attempts.
 _NO_LIMIT = frozenset({"stream"})
@@ -199,11 +199,7 @@ class RoutedChannel:
         """Run past kombu's prefixing: the ledger's scripts get full keys."""
         if script is None:
             return redis.Redis.execute_command(client, *args)
-        text, prefix = scripts.script(script), self.global_keyprefix  # type: ignore[attr-defined]
-        try:
-            return redis.Redis.execute_command(client, "EVALSHA", text.sha, 1, prefix, *args)
-        except redis.exceptions.NoScriptError:
-            return redis.Redis.execute_command(client, "EVAL", text.text, 1, prefix, *args)
+        return run_script(client, scripts.script(script), self.global_keyprefix, args)  # type: ignore[attr-defined]
 
     def _tell(self, placed: list[Placed]) -> None:
         seen = getattr(_local, "placed", None)

@@ -78,7 +78,7 @@ class LeaderSide(Link):
         runs = {}
         for raw in self._read("SPOP", f"{self.prefix}fresh", 100):
             name = text(raw)
-            lists = {b: self._read("LRANGE", f"{self.prefix}runs:{name}:{b}", 0, -1) for b in boards}
+            lists = {b: self._read("LRANGE", f"{self.prefix}runs:{name}:{b}", 0, 19) for b in boards}
             runs[name] = {b: [float(x) for x in times] for b, times in lists.items() if times}
         return runs
 

@@ -233,6 +233,7 @@ def test_a_forgotten_node_leaves_nothing_behind(cluster) -> None:
     assert [n.name for n in cluster.store.nodes()] == ["b"]
     keys = [k.decode() for k in cluster.store.client.scan_iter() if ":a" in k.decode() or ".a" in k.decode()]
     assert keys == []
+    assert set(cluster.store.client.hkeys(f"{cluster.store.prefix}pass:round_robin")) == {b"*", b"b"}
     assert cluster.store.job(job.job_id).nodes == ["b"]
     with pytest.raises(NoSuchNode):
         cluster.store.forget("a", dead_s=5)

@@ -16,12 +16,10 @@ local function forget_places(id)
   call('ZREM', P .. 'expiry', id)
 end
 
--- End a job. untold: Celery still has to hear of it.
-local function close(id, node, state, field, text, untold, ttl, salt)
+-- End a job that waits nowhere: it runs, or comes from close. untold: Celery still has to hear of it.
+local function seal(id, node, state, field, text, untold, ttl, salt)
   local key = P .. 'job:' .. id
   release(id, node, salt)
-  forget_places(id)
-  if node and node ~= '' then call('SREM', P .. 'cancel:' .. node, id) end
   call('HSET', key, 'state', state, field, text, 'finished_at', stamp(now()))
   call('HDEL', key, 'outcome', 'evict')
   call('EXPIRE', key, ttl)
@@ -31,5 +29,12 @@ local function close(id, node, state, field, text, untold, ttl, salt)
   else
     call('DEL', P .. 'msg:' .. id)
   end
+end
+
+-- End a job, wherever it is.
+local function close(id, node, state, field, text, untold, ttl, salt)
+  forget_places(id)
+  if node and node ~= '' then call('SREM', P .. 'cancel:' .. node, id) end
+  seal(id, node, state, field, text, untold, ttl, salt)
 end
 

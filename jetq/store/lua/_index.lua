@@ -20,14 +20,24 @@ local function add_board(name, view, board)
   call('HSET', P .. 'routes', name, cjson.encode(view))
 end
 
+-- The strategy and the cohort of a view, by its field in routes; nil: the field is none.
+local function view_of(field) return string.match(field, '^([^=?%s]%S*) (%S+)$') end
+
+-- Take a node out of every index that it is part of. views: as reindex has written them
+local function leave_indexes(node, views)
+  for i, v in ipairs(cjson.decode(views or '[]')) do
+    if i > 1 then call('ZREM', P .. v[1], node) end
+  end
+end
+
 -- Work out which cohorts a node serves and which indexes it is in; returns its cohorts.
 local function reindex(node, salt)
   local key = P .. 'node:' .. node
-  local n = call('HMGET', key, 'labels', 'slots', 'gpu', 'mem', 'board', 'rates', 'views')
-  if n[7] then
-    for _, v in ipairs(cjson.decode(n[7])) do call('ZREM', P .. v[1], node) end
-  end
-  local labels, cohorts, views, rates = {}, {}, {}, cjson.decode(n[6])
+  local n = call('HMGET', key, 'labels', 'slots', 'gpu', 'mem', 'board', 'rates', 'views', 'net')
+  leave_indexes(node, n[7])
+  -- What rescore has to know of a node, in one field: its facts (they change in join and beat, which come here), its views.
+  local views = { { slots = n[2] + 0, gpu = n[3] + 0, mem = n[4] + 0, net = n[8] + 0 } }
+  local labels, cohorts, rates = {}, {}, cjson.decode(n[6])
   for label in string.gmatch(n[1], '%S+') do labels[label] = true end
   local all, known = call('HGETALL', P .. 'cohorts'), {}
   for i = 1, #all, 2 do
@@ -39,7 +49,7 @@ local function reindex(node, salt)
   end
   all = call('HGETALL', P .. 'routes')
   for i = 1, #all, 2 do
-    local strategy, cohort = string.match(all[i], '^([^=?%s]%S*) (%S+)$')
+    local strategy, cohort = view_of(all[i])
     local c, rate = strategy and known[cohort], rates[strategy or '']
     if c and rate then
       local view = cjson.decode(all[i + 1])
@@ -48,7 +58,7 @@ local function reindex(node, salt)
     end
   end
   table.sort(cohorts)
-  call('HSET', key, 'views', #views > 0 and cjson.encode(views) or '[]', 'cohorts', #cohorts > 0 and cjson.encode(cohorts) or '[]')
+  call('HSET', key, 'views', cjson.encode(views), 'cohorts', #cohorts > 0 and cjson.encode(cohorts) or '[]')
   rescore(node, salt)
   return cohorts
 end

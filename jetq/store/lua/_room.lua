@@ -25,9 +25,10 @@ end
 local function look(node)
   local f = seen and seen[node]
   if not f then
-    local n = call('HMGET', P .. 'node:' .. node, 'views', 'state', 'slots', 'gpu', 'mem', 'planned', 'net', 'epoch', 'board')
-    f = { views = n[1] and cjson.decode(n[1]), up = n[2] == 'up', slots = tonumber(n[3]), gpu = tonumber(n[4]),
-      mem = tonumber(n[5]), planned = tonumber(n[6] or 0), net = tonumber(n[7]), epoch = n[8], board = n[9] }
+    local n = call('HMGET', P .. 'node:' .. node, 'views', 'state', 'planned')
+    local views = cjson.decode(n[1] or '[{}]')
+    f = table.remove(views, 1)  -- slots, gpu, mem, net: see reindex
+    f.views, f.up, f.planned = views, n[2] == 'up', n[3] or 0
     if seen then seen[node] = f end
   end
   if not f.used then f.used, f.used_gpu, f.used_mem = usage(node) end
@@ -39,10 +40,13 @@ local function fits(f, slots, gpu, mem)
   return f.up and f.used + slots + f.planned <= f.slots and f.used_gpu + gpu <= f.gpu and f.used_mem + mem <= f.mem
 end
 
+-- Scores are whole numbers of this much (stride: of 1): a fraction would cost the server more to read than the rest of a pick.
+local UNIT = 1e10
+
 -- Put a node where its free room belongs in every index it is part of, or take it out. salt (0..1) breaks ties.
 local function rescore(node, salt)
   local f = look(node)
-  for _, v in ipairs(f.views or {}) do
+  for _, v in ipairs(f.views) do
     local key, how, rate = P .. v[1], v[2], v[3]
     if fits(f, v[4], v[5], v[6]) then
       local score
@@ -50,10 +54,10 @@ local function rescore(node, salt)
         -- Who was full or away goes on at the others' turn: it may not catch up on what it missed.
         local pass = call('HMGET', P .. 'pass:' .. v[7], node, '*')
         score = math.max(pass[1] or 0, pass[2] or 0)
-      elseif how == 'learned' then
-        score = (f.slots + f.used + 1) * rate * (1 + salt * 1e-6) + f.net
       else
         score = (f.used + 1) * rate * (1 + salt * 1e-6)
+        if how == 'learned' then score = score + f.slots * rate * (1 + salt * 1e-6) + f.net end
+        score = math.floor(score * UNIT)
       end
       call('ZADD', key, score, node)
     else

@@ -20,21 +20,19 @@ if state == 'RUNNING' or state == 'FINISHING' then
 end
 if TERMINAL[state] then return refused('ended') end
 if j[2] ~= pub then return refused('stale message') end
-local n = call('HMGET', P .. 'node:' .. node, 'epoch', 'state', 'slots', 'gpu', 'mem', 'planned')
+local n = call('HMGET', P .. 'node:' .. node, 'epoch', 'state')
 if n[1] ~= A[4] or n[2] == 'dead' or n[2] == 'gone' then return refused('old epoch') end
 if j[7] and now() > tonumber(j[7]) then
   close(id, j[3], 'CANCELLED', 'reason', 'expired before a node was free', true, A[8], tonumber(A[7]))
   return refused('expired')
 end
 if state == 'QUEUED' then
-  local slots, gpu, mem = string.match(lease, '^(%S+) (%S+) (%S+)')
-  local used, used_gpu, used_mem = usage(node)
-  if n[2] ~= 'up' or used + slots + (n[6] or 0) > tonumber(n[3]) or used_gpu + gpu > tonumber(n[4]) or used_mem + mem > tonumber(n[5]) then
+  seen = {}  -- no node's facts change here
+  if not fits(look(node), string.match(lease, '^(%S+) (%S+) (%S+)')) then
     call('RPUSH', list_key('shared:' .. cohort, prio), call('GET', P .. 'msg:' .. id))
     return { 'full', '', attempts, '' }
   end
-  call('HSET', P .. 'leases:' .. node, id, lease)
-  rescore(node, tonumber(A[7]))
+  hold(id, node, lease, tonumber(A[7]))
   call('ZREM', P .. 'waiting', id)
   token = attempts .. '-' .. A[6]
 elseif state ~= 'ASSIGNED' or j[3] ~= node then

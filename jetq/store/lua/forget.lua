@@ -11,9 +11,9 @@ call('HSET', key, 'state', 'gone', 'kit', '')
 call('DEL', P .. 'tasks:' .. node)
 count_knowers()
 lose_all(node, 'its node was forgotten', true, A[3], salt, A[5])
-for _, v in ipairs(cjson.decode(n[3] or '[]')) do call('ZREM', P .. v[1], node) end
+leave_indexes(node, n[3])
 for _, route in ipairs(call('HKEYS', P .. 'routes')) do
-  local strategy = string.match(route, '^([^=?%s]%S*) ')
+  local strategy = view_of(route)
   if strategy then call('HDEL', P .. 'pass:' .. strategy, node) end
 end
 call('SREM', P .. 'nodes', node)

@@ -58,8 +58,8 @@ for _, field in ipairs(USUAL_FIELDS) do
   end
 end
 
--- Is this id known? In the same go: does nobody wait? Then pick need not look.
-local function is_known(key)
+-- Is this id taken? In the same go: does nobody wait? Then pick need not look.
+local function is_taken(key)
   if o.clear then return call('EXISTS', key) == 1 end
   o.clear = call('EXISTS', key, P .. 'waiting') == 0
   return not o.clear and call('EXISTS', key) == 1
@@ -69,7 +69,7 @@ local t, out, messages, fresh, nothing = now(), {}, {}, {}, {}
 for i = 14, #A, 7 do
   local id, pub, digest, generation, msg, delay, expires = unpack(A, i, i + 6)
   local key, salt, old = P .. 'job:' .. id, (A[2] * (i + 7)) % 1, nothing
-  if is_known(key) then
+  if is_taken(key) then
     old = call('HMGET', key, 'state', 'digest', 'gen', 'node', 'attempts', 'name', 'replaced', 'expires', 'at', 'cancel_asked')
   end
   local answer = old[1] and again(old, digest, tonumber(generation))

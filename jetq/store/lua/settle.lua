@@ -26,8 +26,7 @@ end
 local board = call('HGET', P .. 'node:' .. j[4], 'board')
 if state == 'SUCCEEDED' and board and j[6] then
   local runs = P .. 'runs:' .. j[5] .. ':' .. board
-  call('LPUSH', runs, stamp(math.max(now() - j[6], 0.001)))
-  call('LTRIM', runs, 0, 19)
+  if call('LPUSH', runs, stamp(math.max(now() - j[6], 0.001))) > 40 then call('LTRIM', runs, 0, 19) end
   call('SADD', P .. 'fresh', j[5])
 elseif state == 'FAILED' then
   call('HINCRBY', P .. 'node:' .. j[4], 'failed', 1)
@@ -39,5 +38,5 @@ if A[9] then
   call('PUBLISH', A[9], A[10])
 end
 if A[6] ~= '' then call('HSET', key, 'error', A[6]) end
-close(id, j[4], state, 'result', A[5], false, A[7], salt)
+seal(id, j[4], state, 'result', A[5], false, A[7], salt)  -- what runs waits nowhere
 return 1
