@@ -10,6 +10,7 @@ from celery import Celery
 from celery.app.task import Context
 from celery.exceptions import TaskRevokedError, WorkerLostError
 
+from jetq.engine.results import drop_chord_claim
 from jetq.log import Log
 from jetq.model.claim import Ended
 
@@ -27,6 +28,7 @@ class CeleryDelivery:
         request = _context(ended.envelope)
         stores = not request.ignore_result
         backend = self._app.backend
+        drop_chord_claim(backend, request)
         if ended.state == "CANCELLED":
             backend.mark_as_revoked(ended.job_id, ended.reason, request=request, store_result=stores)
             if request.chord:

@@ -14,6 +14,8 @@ from jetq.store.base import StoredResult
 
 #: A result that nobody reads is kept this long where the app sets no limit (s).
 _TTL_S = 24 * 3600
+#: Celery's claim of who is sending a chord's body; "done" once it has been sent.
+_DROP_CLAIM = "if redis.call('GET', KEYS[1]) ~= 'done' then redis.call('DEL', KEYS[1]) end"
 
 
 class _Folding:
@@ -21,6 +23,23 @@ class _Folding:
 
     def on_task_call(self, producer: Any, task_id: str) -> None:
         """Subscribe only when somebody waits: a SUBSCRIBE per publish costs 23 % and blocks on a frozen broker."""
+
+    def on_chord_part_return(self, request: Any, state: Any, result: Any, **kwargs: Any) -> Any:
+        """Count a header. Where it is counted again, who did so first may have died before the body was sent."""
+        run = current.run()
+        if run is not None and run.outcome:
+            self.drop_chord_claim(request)
+        return super().on_chord_part_return(request, state, result, **kwargs)  # type: ignore[misc]
+
+    def drop_chord_claim(self, request: Any) -> None:
+        """Let a chord's body be sent by whoever comes next.
+
+        Celery lets the claim of a dead sender stand for half a minute, and then nobody asks again. A second sender does
+        no harm: the body's id was drawn with the chord, so the ledger takes it once.
+        """
+        me: Any = self
+        if request.chord and request.group:
+            me.client.eval(_DROP_CLAIM, 1, me.get_key_for_group(request.group, ".c"))
 
     def _store_result(
         self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **kwargs: Any
@@ -47,6 +66,12 @@ class RedisBackend(_Folding, Stock):
 
 class SentinelBackend(_Folding, StockSentinel):
     """sentinel://."""
+
+
+def drop_chord_claim(backend: Any, request: Any) -> None:
+    """The same on any backend; others than ours have no such claim."""
+    if isinstance(backend, _Folding):
+        backend.drop_chord_claim(request)
 
 
 def install() -> None:

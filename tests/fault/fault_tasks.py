@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
 
 from celery import shared_task
+from celery.signals import before_task_publish
 
 
 def tree(note, seconds):
@@ -33,6 +36,24 @@ def hold_first(note, seconds):
     return "second" if second else "first"
 
 
+def family(note, seconds):
+    """A child that has a child of its own, in a session of its own."""
+    child = subprocess.Popen(["sh", "-c", f"setsid sleep {seconds} & echo {os.getpid()} $$ $! >> {note}; wait"])
+    child.wait()
+
+
+@shared_task(name="fault.family")
+def found_family(note, seconds):
+    """Run for so long, with a child and a grandchild; a second run ends at once."""
+    family(note, 0 if Path(note).exists() else seconds)
+
+
+@shared_task(name="fault.late_family", time_limit=3)
+def found_late_family(note, seconds):
+    """The same, under a hard time limit."""
+    family(note, seconds)
+
+
 @shared_task(name="fault.work")
 def work(story, key, seconds):
     """Tell its start and its end."""
@@ -52,3 +73,69 @@ def tell(story, what, key):
 def quick(word):
     """Answer."""
     return word
+
+
+@shared_task(name="fault.poison")
+def poison(story, key, how):
+    """End one's own process in some way."""
+    tell(story, "start", key)
+    if how == "exit":
+        os._exit(3)
+    if how == "crash":
+        ctypes.string_at(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@shared_task(name="fault.die_once")
+def die_once(story, key):
+    """Kill one's own process at the first run."""
+    tell(story, "start", key)
+    if Path(story).read_text().count(f"start {key} ") == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    tell(story, "end", key)
+    return key
+
+
+@shared_task(name="fault.retry", bind=True, max_retries=1)
+def retry(self, story, key, wait_s):
+    """Hang at the first run, and ask once to run again after a while."""
+    tell(story, "start", key)
+    if Path(story).read_text().count(f"start {key} ") == 1:
+        time.sleep(600)
+    if self.request.retries == 0:
+        raise self.retry(countdown=wait_s)
+    tell(story, "end", key)
+    return os.environ["JETQ_NODE"]
+
+
+@shared_task(name="fault.step")
+def step(words, story, key):
+    """A link of a chain: pass on all keys so far."""
+    tell(story, "start", key)
+    tell(story, "end", key)
+    return [*words, key]
+
+
+@shared_task(name="fault.boom")
+def boom(story, key):
+    """Fail."""
+    tell(story, "start", key)
+    raise RuntimeError(key)
+
+
+@shared_task(name="fault.mourn")
+def mourn(job_id, story, key):
+    """An errback in a message of its own."""
+    tell(story, "start", key)
+    tell(story, "end", key)
+
+
+@before_task_publish.connect
+def stop_at_gate(sender=None, **_rest):
+    """Publish nothing from a body while the gate is there: whoever comes to it says so, and waits for ever."""
+    gate = os.environ.get("FAULT_GATE")
+    if gate and Path(gate).exists() and "JETQ_TOKEN" in os.environ:
+        with Path(gate).open("a") as out:
+            out.write(f"{os.environ['JETQ_JOB_ID']} {sender}\n")
+        while True:
+            signal.pause()

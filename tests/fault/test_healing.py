@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -13,33 +12,6 @@ from jetq import wire
 from jetq.config import Settings
 from jetq.store import keys
 from jetq.store.redis import RedisStore, connect
-
-
-@pytest.fixture
-def story(tmp_path: Path) -> Path:
-    """Give the file in which bodies tell their starts and ends."""
-    return tmp_path / "story"
-
-
-def told(story: Path, what: str) -> Counter[str]:
-    """Return how often each key was told to ``start`` or ``end``."""
-    lines = story.read_text().splitlines() if story.exists() else []
-    return Counter(line.split()[1] for line in lines if line.startswith(f"{what} "))
-
-
-def power_off(node) -> None:
-    """Kill every process of a node at once, its guard first: nobody is left to tell the ledger."""
-    for pid in (node.guard, *node.left()):
-        os.kill(pid, signal.SIGSTOP)
-    for pid in (node.guard, *node.left()):
-        os.kill(pid, signal.SIGKILL)
-    node.popen.wait(10)
-
-
-def pops(ledger, name: str) -> bool:
-    """Tell whether a connection of this name waits in a blocking pop."""
-    rows = ledger.client.client_list(_type="normal")
-    return any(row["name"] == name and "b" in row["flags"] for row in rows)
 
 
 def ended(ledger, jobs: list[str]) -> bool:
@@ -50,12 +22,12 @@ def test_the_jobs_of_a_node_that_lost_power_end_once_elsewhere(start_node, send,
     lost = start_node("a")
     start_node("b")
     jobs = [send("fault.work", str(story), key, 5) for key in "pqrstu"]
-    wait_until(lambda: len(told(story, "start")) == 4, what="two bodies on each node")
+    wait_until(lambda: len(story.told("start")) == 4, what="two bodies on each node")
 
-    power_off(lost)
+    lost.power_off()
 
     wait_until(lambda: ended(ledger, jobs), within_s=40, what="the end of all jobs")
-    assert told(story, "end") == Counter("pqrstu")
+    assert story.told("end") == Counter("pqrstu")
     assert sorted(ledger.job(job).attempts for job in jobs) == [0, 0, 0, 0, 1, 1]
     assert [(n.name, n.state, n.used) for n in ledger.nodes()] == [("a", "dead", 0), ("b", "up", 0)]
 
@@ -65,20 +37,20 @@ def test_the_next_leader_goes_on_where_the_first_was_killed(start_node, send, le
     wait_until(lambda: "leader.elected" in first.log, what="the first leader")
     second = start_node("b")
     jobs = [send("fault.work", str(story), key, 5) for key in "pqrs"]
-    wait_until(lambda: len(told(story, "start")) == 4, what="four bodies")
+    wait_until(lambda: len(story.told("start")) == 4, what="four bodies")
 
-    power_off(first)
+    first.power_off()
 
     wait_until(lambda: ended(ledger, jobs), within_s=40, what="the end of all jobs")
     assert "leader.elected" in second.log
-    assert told(story, "end") == Counter("pqrs")
+    assert story.told("end") == Counter("pqrs")
 
 
 @pytest.mark.parametrize("queue", ["node.a", keys.shared_queue("any")])
-def test_a_message_deleted_behind_our_back_is_sent_again(start_node, send, ledger, story, wait_until, queue):
+def test_a_message_deleted_behind_our_back_is_sent_again(start_node, send, ledger, story, wait_until, pops, queue):
     node = start_node("a", "--slots", "1")
     os.kill(node.pid_of("tasks"), signal.SIGSTOP)
-    wait_until(lambda: not pops(ledger, "jetq-a-tasks"), what="the end of its blocking pop: nothing is popped any more")
+    wait_until(lambda: not pops("jetq-a-tasks"), what="the end of its blocking pop: nothing is popped any more")
     held = [send("fault.work", str(story), "p", 0)]
     more = [send("fault.work", str(story), "q", 0)]
     key = ledger.prefix + keys.with_priority(queue, 3)
@@ -88,7 +60,7 @@ def test_a_message_deleted_behind_our_back_is_sent_again(start_node, send, ledge
     os.kill(node.pid_of("tasks"), signal.SIGCONT)
 
     wait_until(lambda: ended(ledger, held + more), within_s=20, what="the end of both jobs")
-    assert told(story, "end") == Counter("pq")
+    assert story.told("end") == Counter("pq")
     assert [ledger.job(job).attempts for job in held + more] == [0, 0]
 
 
@@ -97,16 +69,16 @@ def test_a_countdown_survives_the_leader(start_node, send, ledger, story, wait_u
     start_node("b")
     job = send("fault.work", str(story), "p", 0, countdown=4)
 
-    power_off(first)
+    first.power_off()
 
     wait_until(lambda: ended(ledger, [job]), within_s=30, what="the end of the job")
-    assert told(story, "end") == Counter("p")
+    assert story.told("end") == Counter("p")
 
 
 def test_a_drained_node_ends_what_runs_and_gets_nothing_new(start_node, jetq, send, ledger, story, wait_until):
     start_node("a")
     runs = send("fault.work", str(story), "p", 6)
-    wait_until(lambda: told(story, "start") == Counter("p"), what="its start")
+    wait_until(lambda: story.told("start") == Counter("p"), what="its start")
 
     jetq("node", "drain", "a", "--why", "new kernel")
     waits = send("fault.work", str(story), "q", 0)
@@ -122,7 +94,7 @@ def test_what_outlives_the_grace_of_a_drain_runs_again_elsewhere_for_free(
 ):
     start_node("a")
     job = send("fault.hold_first", str(story), 600)
-    wait_until(story.exists, what="its start")
+    wait_until(story.path.exists, what="its start")
     start_node("b")
 
     assert jetq("node", "drain", "a", "--grace", "1", "--wait").stdout == "a drained\n"
@@ -142,13 +114,13 @@ def test_a_restart_of_the_broker_loses_no_job_and_starts_none_anew(
     node = start_node("a", up=False, url=broker.url)
     wait_until(lambda: [n.state for n in ledger.nodes()] == ["up"], within_s=60, what="the node")
     jobs = [app.send_task("fault.work", (str(story), key, 6)).id for key in "pq"]
-    wait_until(lambda: len(told(story, "start")) == 2, what="two bodies")
+    wait_until(lambda: len(story.told("start")) == 2, what="two bodies")
 
     broker.kill()
     broker.start()
 
     jobs.append(app.send_task("fault.work", (str(story), "r", 0)).id)
     wait_until(lambda: ended(ledger, jobs), within_s=30, what="the end of all jobs")
-    assert told(story, "start") == told(story, "end") == Counter("pqr")
+    assert story.told("start") == story.told("end") == Counter("pqr")
     assert "broker.resync" in node.log
     assert "broker.resynced" in node.log
