@@ -62,5 +62,6 @@ def duties(
         Loop("lead", TURN_S, leader.turn, outage),
         Loop("tell", TURN_S, chores.tell, outage),
         Loop("learn", SLOW_S, chores.learn, outage),
+        Loop("audit", SLOW_S, leader.audit, outage),
         Loop("clean", CLEAN_S, chores.clean, outage),
     ]

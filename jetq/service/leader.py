@@ -21,6 +21,8 @@ from jetq.store.base import Leading
 TURN_S = 0.5
 #: Longer between two turns, and nothing is known of what happened meanwhile (s).
 GAP_S = 3 * TURN_S
+#: Jobs that one audit looks at.
+AUDIT = 500
 #: Share of ``dead_s`` that a lease lasts without a renewal.
 LEASE = 0.6
 #: A server's clock that moves this much more than one's own was set (s).
@@ -70,6 +72,7 @@ class Leader:
         self._watch = Watch(dead_s)
         self._healer = Healer()
         self._term = 0
+        self._audited = ""  # how far
         self._last: _Clocks | None = None
         self._unsure_since_s: float | None = None
 
@@ -100,6 +103,17 @@ class Leader:
         else:
             self._follow_clock(last, now)
         self._lead(lead, now)
+
+    def audit(self) -> None:
+        """Look through the next jobs for such that stand nowhere. Whatever led there, they are mended, and told of.
+
+        Raises:
+            BrokerDown: no answer.
+        """
+        if self._term:
+            self._audited, mended = self._ledger.audit(self._epoch, self._term, self._audited, limit=AUDIT)
+            for job in mended:
+                _log.error("job.mended", job=job, why="it stood nowhere; please report this")
 
     def _lead(self, lead: Lead, now: _Clocks) -> None:
         survey = self._ledger.survey(self._epoch, self._term, oldest=OLDEST)

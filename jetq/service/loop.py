@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import traceback
 from collections.abc import Callable
@@ -11,6 +12,10 @@ from jetq.errors import BrokerError
 from jetq.log import Log
 
 _log = Log("loop")
+
+
+#: Intervals differ by this share, so that the loops of many nodes do not stay in step.
+JITTER = 0.1
 
 
 class Outage:
@@ -60,7 +65,7 @@ class Loop:
         next_s = boot_s()
         while not self._ended.wait(max(0.0, next_s - boot_s())):
             self._take_turn()
-            next_s += self._every_s
+            next_s += self._every_s * random.uniform(1 - JITTER, 1 + JITTER)
             if next_s < boot_s():  # a turn took too long, or the machine slept: no burst of turns to catch up
                 next_s = boot_s() + self._every_s
 
@@ -70,4 +75,9 @@ class Loop:
         except BrokerError as exc:
             self._outage.found(exc)
         except Exception as exc:  # noqa: BLE001 - a loop outlives a bad turn
-            _log.error("loop.failed", loop=self._name, error=repr(exc), trace=traceback.format_exc(limit=-3))
+            _log.error(
+                "loop.failed",
+                loop=self._name,
+                error=f"{type(exc).__name__}: {exc}",
+                trace=traceback.format_exc(limit=-3),
+            )

@@ -203,6 +203,13 @@ class Leading(Protocol):
         """Celery has been told of an ``Ended`` job."""
         ...
 
+    def audit(self, epoch: str, term: int, after: str, *, limit: int) -> tuple[str, list[str]]:
+        """Look through ``limit`` jobs for such that stand nowhere, and mend them.
+
+        Returns where to go on ("": all were looked at), and the ids of those that were mended.
+        """
+        ...
+
     def shift(self, epoch: str, term: int, by_s: float) -> None:
         """Move every time that something waits for: the server's clock was set."""
         ...

@@ -64,6 +64,14 @@ class LeaderSide(Link):
         self._read("ZREM", f"{self.prefix}tell", job_id)
         self._read("DEL", f"{self.prefix}msg:{job_id}")
 
+    def audit(self, epoch: str, term: int, after: str, *, limit: int) -> tuple[str, list[str]]:
+        """Look through ``limit`` jobs for such that stand nowhere, and mend them.
+
+        Returns where to go on ("": all were looked at), and the ids of those that were mended.
+        """
+        last, *mended = self._run("audit", epoch, term, after or "-inf", limit, *seed(), self._ttl_s)
+        return text(last), [text(job) for job in mended]
+
     def shift(self, epoch: str, term: int, by_s: float) -> None:
         """Move every time that something waits for: the server's clock was set."""
         self._run("shift", epoch, term, by_s)

@@ -38,6 +38,7 @@ NAMES = (
     "resume",
     "evict",
     "forget",
+    "audit",
 )
 _USES = re.compile(r"^-- uses +(.+)$", re.MULTILINE)
 

@@ -408,3 +408,31 @@ def test_the_only_node_is_never_taken_out(cluster) -> None:
     settled(cluster, "a", "FAILED", 30)
 
     assert cluster.store.nodes()[0].state == "up"
+
+
+def test_the_audit_mends_jobs_that_stand_nowhere_and_leaves_the_others(cluster) -> None:
+    client, prefix = cluster.store.client, cluster.store.prefix
+    cluster.node("a", slots=3)
+    parcels = {name: cluster.put(**how)[1] for name, how in (("later", {"delay_s": 60}), ("ran", {}), ("lay", {}))}
+    cluster.claim(parcels["ran"], "a")
+    good = [cluster.put()[1], cluster.put(delay_s=60)[1], cluster.put()[1]]
+    waits = cluster.put()[1]
+    client.zrem(f"{prefix}due", parcels["later"].job_id)
+    client.zrem(f"{prefix}waiting", waits.job_id)
+    client.hdel(f"{prefix}leases:a", parcels["ran"].job_id, parcels["lay"].job_id)
+    lead = led(cluster)
+
+    after, mended = "", []
+    while True:
+        after, found = cluster.store.audit(*lead, after, limit=2)
+        mended += found
+        if not after:
+            break
+
+    assert sorted(mended) == sorted(p.job_id for p in (*parcels.values(), waits))
+    assert client.zscore(f"{prefix}due", parcels["later"].job_id)
+    assert client.zscore(f"{prefix}waiting", waits.job_id)
+    assert {cluster.state(parcels[name]) for name in ("ran", "lay")} <= {"ASSIGNED", "QUEUED"}
+    assert [h["what"] for h in cluster.store.job(waits.job_id).history] == ["mended"]
+    assert all(not cluster.store.job(p.job_id).history for p in good)
+    assert cluster.store.audit(*lead, "", limit=100)[1] == []
