@@ -15,7 +15,7 @@ from jetq.model.survey import Judgement, Lead, Survey, Verdict
 from jetq.page import Entry
 from jetq.policy.healing import OLDEST, Healer
 from jetq.policy.liveness import Watch
-from jetq.store.base import Leading
+from jetq.store.steering import Leading
 
 #: Time between two turns (s).
 TURN_S = 0.5
