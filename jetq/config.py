@@ -52,6 +52,7 @@ class Settings:
     dead_s: float = 5.0  # s without a beat until a node is dead; scales every liveness time
     grace_s: float = 30.0  # s a stopping node waits for what runs
     max_arg_bytes: int = 1024 * 1024  # largest arguments of one job
+    max_result_bytes: int = 1024 * 1024  # a larger result is not kept by the ledger (a task's own option wins)
     result_ttl_s: int = 24 * 3600  # s that a finished job stays known
     http: str | None = (
         None  # where this node serves its jobs' files: ADDR[:PORT], or auto (faces the broker); None: loopback
@@ -74,8 +75,8 @@ class Settings:
             least = 1 if name == "dead_s" else 0
             if not (math.isfinite(value) and value >= least):
                 raise UsageError(f"{name} must be a number of seconds, {least} or more, not {value}")
-        if self.max_arg_bytes < 1 or self.result_ttl_s < 60:
-            raise UsageError("max_arg_bytes must be at least 1 and result_ttl_s at least 60")
+        if self.max_arg_bytes < 1 or self.max_result_bytes < 1 or self.result_ttl_s < 60:
+            raise UsageError("max_arg_bytes and max_result_bytes must be at least 1, and result_ttl_s at least 60")
         if self.log_max_bytes < 4096 or self.files_max_bytes < 0:
             raise UsageError("log_max_bytes must be at least 4096 and files_max_bytes 0 or more")
         if self.pool not in ("fork", "spawn"):
@@ -127,7 +128,14 @@ class Settings:
 
 def _parse(key: str, field_name: str, text: str) -> Any:
     try:
-        if field_name in ("slots", "max_arg_bytes", "result_ttl_s", "log_max_bytes", "files_max_bytes"):
+        if field_name in (
+            "slots",
+            "max_arg_bytes",
+            "max_result_bytes",
+            "result_ttl_s",
+            "log_max_bytes",
+            "files_max_bytes",
+        ):
             return int(text)
         if field_name in ("dead_s", "grace_s"):
             return float(text)

@@ -16,6 +16,7 @@
     ├── PublishUnknown        the broker did not answer: the job may or may not exist (exit 69)
     ├── JobFailed             a job that was waited for ended FAILED
     ├── JobCancelled          a job that was waited for ended CANCELLED
+    ├── ResultNotKept         a job that was waited for SUCCEEDED, but its result was too large for the ledger
     ├── FilesAway             a node that ran the job cannot be asked for its logs or files
     ├── WaitTimeout           a job that was waited for has not ended in time
     └── VideoUnreadable       a video that was fine when it was submitted cannot be read on the node
@@ -154,6 +155,14 @@ class JobCancelled(JetqError):
 
 class FilesAway(JetqError):
     """A node that ran the job cannot be asked for its logs or files; the message names it, and what to set."""
+
+
+class ResultNotKept(JetqError):
+    """A job that was waited for ended SUCCEEDED, but the ledger does not keep its result."""
+
+    def __init__(self, job_id: str, why: str) -> None:
+        super().__init__(f"job {job_id} is done, but {why}")
+        self.job_id = job_id
 
 
 class WaitTimeout(JetqError):

@@ -8,7 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jetq.errors import BrokerDown, FilesAway, JobCancelled, JobFailed, NoSuchJob, UsageError, WaitTimeout
+from jetq.errors import (
+    BrokerDown,
+    FilesAway,
+    JobCancelled,
+    JobFailed,
+    NoSuchJob,
+    ResultNotKept,
+    UsageError,
+    WaitTimeout,
+)
 from jetq.model.job import JobRow, JobState
 from jetq.service.remains import NodeFile, Remains
 from jetq.store.base import Reader
@@ -84,6 +93,7 @@ class Job:
         Raises:
             JobFailed: it ended FAILED; the message holds its error.
             JobCancelled: somebody cancelled it.
+            ResultNotKept: it SUCCEEDED, but what it returned is too large for the ledger.
             WaitTimeout: it has not ended within ``timeout`` (s).
         """
         row = self.wait(timeout)
@@ -91,6 +101,8 @@ class Job:
             raise JobFailed(self.id, row.error or row.reason or "no error was kept")
         if row.state == JobState.CANCELLED.value:
             raise JobCancelled(self.id, row.reason or "")
+        if not row.result_kept:
+            raise ResultNotKept(self.id, row.reason or "its result was not kept")
         return row.result
 
     def cancel(self, reason: str = "cancelled by its owner") -> JobRow:

@@ -10,9 +10,13 @@ from jetq import video
 
 #: So much of a result goes into a node's log (characters): a chunk has a line per frame.
 _LOGGED = 80
+#: The largest result of a chunk (bytes): its pictures are in it, and the command that waits for it takes it at once.
+_RESULT_BYTES = 64 * 1024 * 1024
 
 
-@shared_task(name="video.analyze", jetq={"labels": ["video"]}, resultrepr_maxsize=_LOGGED)
+@shared_task(
+    name="video.analyze", jetq={"labels": ["video"], "max_result_bytes": _RESULT_BYTES}, resultrepr_maxsize=_LOGGED
+)
 def analyze(
     place: dict[str, Any], chunk: dict[str, Any], analyzer: str = "motion", options: dict[str, Any] | None = None
 ) -> dict[str, Any]:

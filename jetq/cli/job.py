@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from jetq.cli.format import brief, duration, moment, print_fields, print_json, print_table
+from jetq.cli.format import brief, duration, moment, print_fields, print_json, print_table, say
 from jetq.cli.jobfiles import files, logs
 from jetq.cli.options import Where, broker_options, json_option
 from jetq.errors import JobCancelled, JobFailed, NoSuchJob
@@ -142,6 +142,8 @@ def finish(job: Job, timeout: float | None, *, as_json: bool) -> int:
     good = row.state == JobState.SUCCEEDED.value
     if as_json:
         print_json(row.as_json())
+    elif good and not row.result_kept:
+        say(f"job {row.id} is done, but {row.reason}")
     elif good:
         print(row.result if isinstance(row.result, str) else json.dumps(row.result, default=str))
     elif row.state == JobState.FAILED.value:
@@ -154,7 +156,7 @@ def finish(job: Job, timeout: float | None, *, as_json: bool) -> int:
 def _cells(row: JobRow) -> Sequence[object]:
     shown = row.error or row.reason
     if row.state == JobState.SUCCEEDED.value:
-        shown = brief(row.result)
+        shown = brief(row.result) if row.result_kept else row.reason
     return (
         row.id,
         row.name,

@@ -94,6 +94,7 @@ def configure(app: Celery, settings: Settings, url: str) -> None:
         jetq_url=url,
         jetq_cluster=settings.cluster,
         jetq_ttl_s=settings.result_ttl_s,
+        jetq_max_result_bytes=settings.max_result_bytes,
         jetq_quiet=settings.log_level != "debug",
         task_default_queue=keys.ROUTED,
         task_publish_retry=False,  # one retry of ours with the same id (engine.transport)

@@ -22,6 +22,7 @@ class Run:
     follows: bool  # a chain, callback, errback or chord hangs on it
     outcome: str  # how the body ended in an earlier life (JSON); "" if it has not run
     folds: bool  # results may be stored by the script that ends the job (same server as the ledger)
+    most_bytes: int  # a larger result is not kept by the ledger, and not stored by its script
     entered: bool = False  # the body has been called by the tracer
     refused: bool = False  # the ledger gave the job to another assignment meanwhile
     value: Any = None

@@ -54,9 +54,14 @@ class _Folding:
         me: Any = self
         meta = me._get_result_meta(result=result, state=state, traceback=traceback, request=request)
         meta["task_id"] = task_id
+        payload = me.encode(meta)
+        if len(payload) > run.most_bytes:  # it is Celery's to keep, but nothing for a script that the server waits for
+            return super()._store_result(  # type: ignore[misc]
+                task_id, result, state, traceback=traceback, request=request, **kwargs
+            )
         key = me.get_key_for_task(task_id)
         ttl_s = int(me.expires) if me.expires else _TTL_S
-        run.stored = StoredResult(key.decode() if isinstance(key, bytes) else key, me.encode(meta), ttl_s)
+        run.stored = StoredResult(key.decode() if isinstance(key, bytes) else key, payload, ttl_s)
         return result
 
 

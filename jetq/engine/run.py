@@ -29,6 +29,8 @@ T = TypeVar("T")
 REFUSED, FULL = "jetq: refused", "jetq: full"
 #: What celery.Task.replace raises; the id lives on in the task that replaced it.
 _REPLACED = "Replaced by new task"
+#: What helps against a result that is too large.
+_WAY_OUT = 'let the task write a file, or raise JETQ_MAX_RESULT_BYTES or its option jetq={"max_result_bytes": ...}'
 _FOLLOWERS = ("callbacks", "errbacks", "chain", "chord")
 
 
@@ -175,7 +177,10 @@ class Tracer:
             return f"{REFUSED} ({claim.why})"
         slot.hold(job_id, pub, claimer, claim.token)
         follows = any(request.get(k) for k in _FOLLOWERS)
-        return current.Run(job_id, claim.token, claimer, claim.attempt, follows, claim.outcome, self._folds)
+        most_bytes = (request.get("jetq") or {}).get("max_result_bytes") or self._app.conf.jetq_max_result_bytes
+        return current.Run(
+            job_id, claim.token, claimer, claim.attempt, follows, claim.outcome, self._folds, int(most_bytes)
+        )
 
     def _settle(self, run: current.Run, answer: Any) -> None:
         info = answer.info
@@ -193,7 +198,9 @@ class Tracer:
             state, error = "FAILED", f"rejected: {info.retval.reason}"
         elif info is not None:
             state, error = "FAILED", _describe(info.retval)
-        result = "" if state != "SUCCEEDED" else _json(value)
+        result = ""
+        if state == "SUCCEEDED":
+            result, error = _kept(value, run.most_bytes)
         ended = patiently(
             self._store.settle,
             *(run.job_id, run.token, run.claimer, state),
@@ -209,11 +216,15 @@ def _describe(exc: Any) -> str:
     return f"{type(exc).__name__}: {exc}" if isinstance(exc, BaseException) else str(exc)
 
 
-def _json(value: Any) -> str:
+def _kept(value: Any, most_bytes: int) -> tuple[str, str]:
+    """Return a result as the ledger keeps it, or "" and why it does not: the job is done, whatever became of that."""
     try:
-        return str(dumps(value))
+        text = str(dumps(value))
     except (EncodeError, TypeError, ValueError):
-        return ""  # a result that is not JSON stays with the caller's own backend
+        return "", "its result is not JSON, so it was not kept"
+    if len(text) <= most_bytes:
+        return text, ""
+    return "", f"its result has {len(text)} bytes, more than {most_bytes}, so it was not kept: {_WAY_OUT}"
 
 
 def _ignored(why: str) -> Any:

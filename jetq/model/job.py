@@ -55,10 +55,12 @@ class JobRow:
     submitted_at: float | None
     started_at: float | None
     finished_at: float | None
-    result: Any  # decoded; None until SUCCEEDED
+    result: Any  # decoded; None until SUCCEEDED, and where it is not kept
     error: str | None
-    reason: str | None  # why it waits or moved
+    reason: str | None  # why it waits or moved, or why its result is not kept
     history: list[dict[str, Any]] = field(default_factory=list)  # {"at", "what", "node", "why"}, oldest first
+
+    result_kept: bool = True  # False: it returned something that the ledger does not keep; ``reason`` says why
 
     @property
     def ended(self) -> bool:

@@ -105,7 +105,10 @@ class Lane(Protocol):
         error: str = "",
         stored: StoredResult | None = None,
     ) -> bool:
-        """End the job (SUCCEEDED, FAILED, CANCELLED, or WAITING after a replace) and free its lease."""
+        """End the job (SUCCEEDED, FAILED, CANCELLED, or WAITING after a replace) and free its lease.
+
+        ``error``: why it failed, or why its result is not kept.
+        """
         ...
 
     def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge") -> str:

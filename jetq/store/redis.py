@@ -12,6 +12,7 @@ from jetq.errors import BrokerDown, BrokerUnsure, NameTaken, NoSuchJob, PublishU
 from jetq.model.beat import Beat, NodeFacts, NodeRow
 from jetq.model.claim import Claim, Held
 from jetq.model.job import JobRow
+from jetq.model.limits import cut
 from jetq.model.needs import PRIORITY_STEPS
 from jetq.policy import strategies
 from jetq.store import keys, orders, rows
@@ -74,18 +75,18 @@ class RedisStore(LeaderSide):
         stored: StoredResult | None = None,
     ) -> bool:
         """End the job and free its lease."""
-        args: list[Any] = [job_id, token, claimer, state, result, error, self._ttl_s, random.random()]
+        args: list[Any] = [job_id, token, claimer, state, result, cut(error), self._ttl_s, random.random()]
         if stored is not None:
             args += (stored.key, stored.payload, stored.ttl_s)
         return _sure(self._run("settle", *args)) == 1
 
     def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge") -> str:
         """Report that what ran the job is gone."""
-        return text(self._run("lost", job_id, node, claimer or "", why, then, *seed(), self._ttl_s))
+        return text(self._run("lost", job_id, node, claimer or "", cut(why), then, *seed(), self._ttl_s))
 
     def drop(self, job_id: str, pub: str, node: str, state: str, why: str) -> bool:
         """End an unclaimed job that can never run."""
-        return bool(self._run("drop", job_id, pub, node, state, why, self._ttl_s, random.random()))
+        return bool(self._run("drop", job_id, pub, node, state, cut(why), self._ttl_s, random.random()))
 
     def misfit(self, job_id: str, pub: str, node: str) -> str:
         """Hand on a job whose message arrived at a node that does not know its task."""
@@ -235,7 +236,7 @@ class RedisStore(LeaderSide):
         Raises:
             NoSuchJob: unknown id.
         """
-        if not self._run("cancel", job_id, reason, *seed(), self._ttl_s):
+        if not self._run("cancel", job_id, cut(reason), *seed(), self._ttl_s):
             raise NoSuchJob(job_id)
         row = self.job(job_id)
         if row is None:

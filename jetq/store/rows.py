@@ -35,6 +35,7 @@ def job_row(job_id: str, h: Mapping[str, str]) -> JobRow:
         error=h.get("error") or None,
         reason=(None if waits_for_task(h) else h.get("reason")) or _why_waiting(h),
         history=_json(h.get("history")) or [],
+        result_kept=not h.get("unkept"),
     )
 
 

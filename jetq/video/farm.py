@@ -125,7 +125,7 @@ def _gather(tasks: Sequence[_Task], runs: Sequence[Run], progress: Callable[[Pro
     try:
         while waiting:
             for task, row in _turn(waiting):
-                if row.state != JobState.SUCCEEDED.value:
+                if row.state != JobState.SUCCEEDED.value or not row.result_kept:
                     raise _failure(task, row, runs[task.run])
                 rows[row.id] = row
                 frames_done += task.chunk.n_frames

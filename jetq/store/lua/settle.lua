@@ -1,7 +1,7 @@
 -- End a claimed job and free its lease; or leave it WAITING, when its id was handed on (Task.replace).
 --
 -- uses  base sure room ending failing
--- ARGV  1 id  2 token  3 claimer  4 state  5 result (JSON or '')  6 error  7 ttl (s)  8 salt 0..1
+-- ARGV  1 id  2 token  3 claimer  4 state  5 result (JSON or '')  6 error, or why its result is not kept  7 ttl (s)  8 salt 0..1
 --       then, where a result is to be stored for Celery: 9 its key  10 payload  11 ttl (s)
 -- gives 1 done, or done before under this token; 2 cancelled meanwhile; 0 the job belongs to another assignment;
 --       -1 the server was started anew: ask again in a moment
@@ -37,6 +37,10 @@ if A[9] then
   call('SETEX', A[9], A[11], A[10])
   call('PUBLISH', A[9], A[10])
 end
-if A[6] ~= '' then call('HSET', key, 'error', A[6]) end
+if A[6] ~= '' and state == 'SUCCEEDED' then
+  call('HSET', key, 'reason', A[6], 'unkept', '1')
+elseif A[6] ~= '' then
+  call('HSET', key, 'error', A[6])
+end
 seal(id, j[4], state, 'result', A[5], false, A[7], salt)  -- what runs waits nowhere
 return 1

@@ -150,6 +150,18 @@ def soft(self):
     time.sleep(60)
 
 
+@shared_task(name="yard.much")
+def much(size):
+    ran()
+    return "x" * size
+
+
+@shared_task(name="yard.much_more", jetq={"max_result_bytes": 4 << 20})
+def much_more(size):
+    ran()
+    return "x" * size
+
+
 @shared_task(name="yard.token")
 def token():
     ran()

@@ -13,7 +13,8 @@ from jetq import ids
 from jetq.config import Settings
 from jetq.engine import produce
 from jetq.engine.app import create_app
-from jetq.errors import PublishRefused, PublishUnknown, UsageError
+from jetq.errors import PublishRefused, PublishUnknown, ResultNotKept, UsageError
+from jetq.job import Job
 from jetq.store import keys
 
 
@@ -207,3 +208,40 @@ def test_a_revoke_that_terminates_cancels_what_runs(bench, start_node) -> None:
 
     bench.ended(job.id, "CANCELLED")
     bench.idle()
+
+
+def test_a_result_that_is_too_large_is_celerys_alone(bench, start_node) -> None:
+    start_node("a", 1)
+    size = 2 << 20
+
+    large = bench.app.send_task("yard.much", (size,))
+    allowed = bench.app.send_task("yard.much_more", (size,))
+    sig = bench.app.signature
+    chained = (sig("yard.much", (size,)) | sig("yard.raises", ("KeyError", "x"), immutable=True)).apply_async()
+
+    assert len(large.get(timeout=20)) == size, "Celery's own backend has it"
+    bench.ended(large.id)
+    row = bench.store.job(large.id)
+    assert (row.state, row.result, row.result_kept) == ("SUCCEEDED", None, False)
+    assert row.reason.startswith(f"its result has {size + 2} bytes, more than 1048576, so it was not kept")
+    with pytest.raises(ResultNotKept, match="is done, but its result has"):
+        Job(bench.store, large.id).result(5)
+    bench.ended(allowed.id)
+    assert len(bench.store.job(allowed.id).result) == size
+    bench.ended(chained.parent.id)
+    assert not bench.store.job(chained.parent.id).result_kept
+    bench.ended(chained.id, "FAILED")
+
+
+def test_a_long_error_is_kept_up_to_its_limit(bench, start_node) -> None:
+    start_node("a", 1)
+
+    job = bench.app.send_task("yard.raises", ("RuntimeError", "é" * 9000))
+
+    bench.ended(job.id, "FAILED")
+    error = bench.store.job(job.id).error
+    assert error.startswith("RuntimeError: ééé")
+    assert error.endswith("… (cut: it has 18014 bytes)")
+    assert len(error.encode()) < 4200
+    with pytest.raises(RuntimeError, match=r"é{9000}"):
+        job.get(timeout=5)

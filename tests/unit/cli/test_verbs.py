@@ -344,6 +344,17 @@ def test_a_task_that_no_node_knows_yet_may_be_waited_for(yard, jetq):
     assert yard.claim_shared(out.strip(), "b").verdict == "run"
 
 
+def test_a_result_that_was_not_kept_is_told_beside_an_empty_output(yard, jetq):
+    yard.node("a")
+    job = jetq("submit", "yard.count", "1")[1].strip()
+    claim = yard.claim(job)
+    yard.store.settle(job, claim.token, "c1", "SUCCEEDED", error="its result has 9 bytes, so it was not kept")
+
+    assert jetq("job", "wait", job) == (0, "", f"job {job} is done, but its result has 9 bytes, so it was not kept\n")
+    assert json.loads(jetq("job", "show", job, "--json")[1])["result_kept"] is False
+    assert "was not kept" in jetq("job", "list")[1]
+
+
 def test_clusters_on_one_broker_do_not_see_each_other(yard, jetq):
     yard.node("a")
 
