@@ -22,6 +22,7 @@ demo: $(VENV)/.jetq clips ## three nodes on this machine analyse real clips, the
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test clips ## run the whole test suite
+	@command -v faketime >/dev/null || echo "the tests of the broker's clock need libfaketime (Debian, Ubuntu: apt install faketime)" >&2
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: $(VENV)/.test ## format, lint, types and the floors of the source

@@ -75,10 +75,10 @@ class BrokerDown(BrokerError):
 
 
 class BrokerUnsure(BrokerDown):
-    """The server was started anew and may have lost its last writes: for some seconds it takes no claim and no end."""
+    """The server was started anew, or its clock was set: until the leader has seen to it, claims and ends wait."""
 
     def __init__(self) -> None:
-        super().__init__("the broker was started anew; for some seconds it takes no claims: try again in a moment")
+        super().__init__("the broker was started anew, or its clock was set; it takes claims again in a few seconds")
 
 
 class BrokerUnfit(BrokerError):

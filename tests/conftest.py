@@ -54,8 +54,9 @@ def server_binary() -> str:
 class Broker:
     """One real server in a folder of its own. It keeps its port and folder over ``kill`` and ``start``."""
 
-    def __init__(self, folder: Path, *options: str, appendonly: bool = False) -> None:
+    def __init__(self, folder: Path, *options: str, appendonly: bool = False, **environment: str) -> None:
         self.folder = folder
+        self.environment = environment
         self.options = ("--appendonly", "yes" if appendonly else "no", "--save", "", *options)
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -90,7 +91,11 @@ class Broker:
         tied = [sys.executable, "-I", "-S", "-c", _TIED, str(os.getpid())]
         with (self.folder / "server.log").open("ab") as out:
             self._process = subprocess.Popen(
-                [*tied, *argv, *self.options], stdout=out, stderr=out, stdin=subprocess.DEVNULL
+                [*tied, *argv, *self.options],
+                env={**os.environ, **self.environment},
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
             )
         end = time.monotonic() + START_S
         while time.monotonic() < end and self._process.poll() is None:
@@ -166,11 +171,12 @@ def redis_url(clean_broker: Broker) -> str:
 
 @pytest.fixture
 def start_broker() -> Iterator[Callable[..., Broker]]:
-    """Give ``start_broker(*server_options, appendonly=False) -> Broker``."""
+    """Give ``start_broker(*server_options, appendonly=False, **environment) -> Broker``."""
     started: list[Broker] = []
 
-    def start(*options: str, appendonly: bool = False) -> Broker:
-        server = Broker(Path(tempfile.mkdtemp(prefix="jetq-test-")), *options, appendonly=appendonly)
+    def start(*options: str, appendonly: bool = False, **environment: str) -> Broker:
+        folder = Path(tempfile.mkdtemp(prefix="jetq-test-"))
+        server = Broker(folder, *options, appendonly=appendonly, **environment)
         started.append(server)
         return server.start()
 

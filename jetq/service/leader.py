@@ -92,15 +92,17 @@ class Leader:
         last, self._last = self._last, now
         if lead.unsure and (lost := self._ledger.reassert(self._node, self._epoch, self._running())):
             _log.warning("claims.made_again", jobs=lost)
-        if lead.term != self._term:
+        reigns_on = lead.term == self._term
+        if not reigns_on:
             _log.info("leader.elected" if lead.term else "leader.stands_down", node=self._node, term=lead.term)
-            self._term, last = lead.term, None
+            self._term = lead.term
         if not lead.term:
             self._unsure_since_s = None
             return
-        if last is None or now.own_s - last.own_s > GAP_S:
+        fresh = last is not None and now.own_s - last.own_s <= GAP_S
+        if not (fresh and reigns_on):
             self._start_over()
-        else:
+        if last is not None and (fresh or reigns_on):
             self._follow_clock(last, now)
         self._lead(lead, now)
 
@@ -137,6 +139,7 @@ class Leader:
         self._healer.forget()
 
     def _follow_clock(self, last: _Clocks, now: _Clocks) -> None:
+        """Move all times if the server's clock was set. A lease ends with that: whoever then leads first has seen it."""
         step_s = (now.server_s - last.server_s) - (now.own_s - last.own_s)
         if abs(step_s) > STEP_S:
             _log.warning("clock.set", by_s=step_s, what="all times that jobs wait for are moved")

@@ -63,6 +63,15 @@ def work(story, key, seconds):
     return key
 
 
+@shared_task(name="fault.wait")
+def wait(story, key, path):
+    """Tell its start, and its end once a file is there."""
+    tell(story, "start", key)
+    while not Path(path).exists():
+        time.sleep(0.02)
+    tell(story, "end", key)
+
+
 def tell(story, what, key):
     """Append one line, whole."""
     with Path(story).open("a") as out:

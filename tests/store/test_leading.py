@@ -253,6 +253,39 @@ def test_times_that_jobs_wait_for_follow_a_clock_that_is_set(cluster) -> None:
     assert cluster.state(late) == "CANCELLED"
 
 
+def test_what_is_counted_from_a_time_follows_a_clock_that_is_set(cluster) -> None:
+    cluster.node("a")
+    _, job = cluster.put()
+    cluster.claim(job, "a")
+    lead = led(cluster)
+    began, beat_age_s = cluster.store.job(job.job_id).started_at, cluster.store.nodes()[0].beat_age_s
+
+    cluster.store.shift(*lead, 1000)
+    assert cluster.store.job(job.job_id).started_at == began, "a stamp of the new clock stays"
+    cluster.store.client.hset(f"{cluster.store.prefix}job:{job.job_id}", "started_at", began - 1000)
+    cluster.store.client.hincrbyfloat(f"{cluster.store.prefix}node:a", "beat_at", -1000)
+    assert cluster.store.nodes()[0].beat_age_s > 900
+    cluster.store.shift(*lead, 1000)
+
+    assert cluster.store.job(job.job_id).started_at == pytest.approx(began, abs=0.01)
+    assert cluster.store.nodes()[0].beat_age_s == pytest.approx(beat_age_s, abs=1)
+
+
+def test_nothing_expires_at_a_claim_while_nobody_can_say_whether_the_clock_was_set(cluster) -> None:
+    cluster.node("a")
+    _, job = cluster.put(expires_s=100)
+    led(cluster)
+    key = f"{cluster.store.prefix}job:{job.job_id}"
+    cluster.store.client.hincrbyfloat(key, "expires", -200)
+    cluster.store.client.hincrbyfloat(f"{cluster.store.prefix}leader", "until", -200)
+
+    with pytest.raises(BrokerUnsure):
+        cluster.claim(job, "a")
+    led(cluster)
+
+    assert cluster.claim(job, "a").why == "expired"
+
+
 class Restarted:
     """A cluster on a server that can be started anew."""
 

@@ -3,7 +3,7 @@
 -- uses  base sure room ending
 -- ARGV  1 id  2 pub  3 node  4 epoch  5 claimer  6 seed (16 hex)  7 salt 0..1  8 ttl (s)
 -- gives {verdict, token, attempts, outcome or why}; verdict: run, finish (body is done, outcome kept), full, refused,
---       unsure (the server was started anew: ask again in a moment)
+--       unsure (the server was started anew, or its clock may have been set: ask again in a moment)
 local id, pub, node, claimer, key = A[1], A[2], A[3], A[5], P .. 'job:' .. A[1]
 local j = call('HMGET', key, 'state', 'pub', 'node', 'token', 'attempts', 'claimer', 'expires', 'lease', 'outcome', 'cohort', 'prio')
 local state, token, attempts = j[1], j[4], tonumber(j[5] or 0)
@@ -23,6 +23,8 @@ if j[2] ~= pub then return refused('stale message') end
 local n = call('HMGET', P .. 'node:' .. node, 'epoch', 'state')
 if n[1] ~= A[4] or n[2] == 'dead' or n[2] == 'gone' then return refused('old epoch') end
 if j[7] and now() > tonumber(j[7]) then
+  local led_until = call('HGET', P .. 'leader', 'until')
+  if led_until and led_until - now() < -2 then return { 'unsure', '', 0, '' } end  -- nobody leads: was the clock set?
   close(id, j[3], 'CANCELLED', 'reason', 'expired before a node was free', true, A[8], tonumber(A[7]))
   return refused('expired')
 end

@@ -1,4 +1,4 @@
--- The server's clock was set: move every time that something waits for.
+-- The server's clock was set: move every time that something waits for, or that is counted from.
 --
 -- uses  base leads
 -- ARGV  1 epoch  2 term  3 by how much (s)
@@ -14,4 +14,14 @@ move('due')
 move('expiry', function(id, at) call('HSET', P .. 'job:' .. id, 'expires', at) end)
 move('waiting')
 move('tell')
+
+-- A stamp that is nearer to the old clock than to the new one is moved.
+local function restamp(key, field)
+  local at = call('HGET', key, field)
+  if at and math.abs(now() - at) > math.abs(A[3]) / 2 then call('HSET', key, field, stamp(at + A[3])) end
+end
+for _, node in ipairs(call('SMEMBERS', P .. 'nodes')) do
+  restamp(P .. 'node:' .. node, 'beat_at')
+  for _, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do restamp(P .. 'job:' .. id, 'started_at') end
+end
 return 1

@@ -18,11 +18,15 @@ DEAD_S = 5.0
 
 
 class MovedClock(RedisStore):
-    """The ledger of a server whose clock somebody sets."""
+    """The ledger of a server whose clock somebody sets; a lease ends with that."""
 
     moved_s = 0.0
+    _was_s = 0.0
 
     def lead(self, node: str, epoch: str, *, lease_s: float) -> Lead:
+        if self.moved_s != self._was_s:
+            self._was_s = self.moved_s
+            self.client.hset(f"{self.prefix}leader", "until", 0)
         lead = super().lead(node, epoch, lease_s=lease_s)
         return Lead(lead.term, self.now_s + self.moved_s, lead.unsure)
 
@@ -117,6 +121,25 @@ def test_a_clock_of_the_server_that_jumps_kills_nobody_and_moves_what_waits(scen
     assert after - before == pytest.approx(scene.store.moved_s, abs=1)
     assert scene.state("a") == "up"
     assert "clock.set" in caplog.text
+
+
+def test_the_times_are_moved_once_though_another_leads_since_the_clock_was_set(scene) -> None:
+    other = Leader(scene.store, "other", "epoch-other", list, dead_s=DEAD_S, clock=lambda: scene.store.now_s)
+    scene.put(delay_s=100.0)
+    before = scene.store.client.zrange(scene.store.prefix + "due", 0, -1, withscores=True)[0][1]
+    scene.pass_time(1.0)
+    other.turn()
+
+    scene.store.moved_s = 50 * 365.25 * 86400
+    for _ in range(3):
+        scene.store.now_s += TURN_S
+        other.turn()
+        scene.leader.turn()
+
+    after = scene.store.client.zrange(scene.store.prefix + "due", 0, -1, withscores=True)[0][1]
+    assert after - before == pytest.approx(scene.store.moved_s, abs=1)
+    assert other.leads
+    assert not scene.leader.leads
 
 
 def test_a_lost_message_is_sent_again_within_a_few_turns(scene) -> None:
