@@ -139,7 +139,7 @@ class Leader:
         self._healer.forget()
 
     def _follow_clock(self, last: _Clocks, now: _Clocks) -> None:
-        """Move all times if the server's clock was set. A lease ends with that: whoever then leads first has seen it."""
+        """Move all times if the server's clock was set. That ends a lease: whoever then leads first has seen it."""
         step_s = (now.server_s - last.server_s) - (now.own_s - last.own_s)
         if abs(step_s) > STEP_S:
             _log.warning("clock.set", by_s=step_s, what="all times that jobs wait for are moved")
