@@ -6,10 +6,10 @@
 -- LASTSAVE changes with each start and is cheap to ask; it changes with each snapshot, too.
 local function is_sure()
   local b = call('HMGET', P .. 'broker', 'run_id', 'save')
-  local save = tostring(call('LASTSAVE'))
-  if not b[1] or b[2] == save then return true end
+  local save = call('LASTSAVE')
+  if not b[1] or tonumber(b[2]) == save then return true end
   if string.match(call('INFO', 'server'), 'run_id:(%x+)') ~= b[1] then return false end
-  call('HSET', P .. 'broker', 'save', save)
+  call('HSET', P .. 'broker', 'save', tostring(save))
   return true
 end
 
