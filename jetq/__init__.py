@@ -1,6 +1,6 @@
 """jetq: several boards as one machine for video streams, tasks and training jobs.
 
-``from jetq import JetQ, Settings, install, create_app, files_dir``.
+``from jetq import JetQ, Settings, install, create_app, files_dir, token``.
 Names load on first use: ``import jetq`` costs nothing.
 """
 
@@ -14,11 +14,12 @@ from jetq._version import __version__
 if TYPE_CHECKING:
     from jetq.client import JetQ
     from jetq.config import Settings
+    from jetq.engine.current import token
     from jetq.engine.surroundings import files_dir
     from jetq.job import Job
     from jetq.wire import create_app, install
 
-__all__ = ["JetQ", "Job", "Settings", "__version__", "create_app", "files_dir", "install"]
+__all__ = ["JetQ", "Job", "Settings", "__version__", "create_app", "files_dir", "install", "token"]
 
 _HOME = {
     "JetQ": "jetq.client",
@@ -27,6 +28,7 @@ _HOME = {
     "create_app": "jetq.wire",
     "files_dir": "jetq.engine.surroundings",
     "install": "jetq.wire",
+    "token": "jetq.engine.current",
 }
 
 

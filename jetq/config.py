@@ -16,8 +16,16 @@ from jetq.errors import UsageError
 #: What jetq sets for jobs and for its own processes; known, but nothing a person sets.
 EXPORTED = frozenset(
     {
-        *("JETQ_JOB_ID", "JETQ_TOKEN", "JETQ_ATTEMPT", "JETQ_CKPT_DIR", "JETQ_FILES_DIR"),
-        *("JETQ_GUARDED", "JETQ_MARK", "JETQ_EPOCH", "JETQ_PAGE", "JETQ_WORLD", "JETQ_OUTPUT", "JETQ_JOBS_DIR"),
+        *(
+            "JETQ_JOB_ID",
+            "JETQ_TOKEN",
+            "JETQ_ATTEMPT",
+            "JETQ_CKPT_DIR",
+            "JETQ_FILES_DIR",
+            "JETQ_OUTPUT",
+            "JETQ_JOBS_DIR",
+        ),
+        *("JETQ_GUARDED", "JETQ_MARK", "JETQ_EPOCH", "JETQ_PAGE", "JETQ_REJOINS", "JETQ_WORLD"),
     }
 )
 #: Flags of the command line that have a twin of the same name but no field here.

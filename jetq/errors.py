@@ -11,6 +11,7 @@
     │   └── BrokerUnfit       too old, a cluster, wrong scheme, wrong password, TLS to a plain port (exit 2)
     ├── NodeAlive             a node that still beats cannot be forgotten
     ├── NameTaken             a live node of another identity has this name (exit 2)
+    ├── EpochOver             this run of a node is no longer the live one
     ├── PublishRefused        the id is in use for other work
     ├── NotDurable            a job is taken, but the broker does not say that it is on its disk
     ├── PublishUnknown        the broker did not answer: the job may or may not exist (exit 69)
@@ -103,6 +104,14 @@ class NameTaken(JetqError):
     def __init__(self, node: str, suggestion: str | None = None) -> None:
         hint = f"; start with --name {suggestion}" if suggestion else "; choose another --name"
         super().__init__(f"a node called {node!r} is alive on another machine{hint}")
+        self.node = node
+
+
+class EpochOver(JetqError):
+    """This run of a node is no longer the live one: its work was given to others."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(f"this run of node {node!r} is over for the ledger; start the node again (its guard does)")
         self.node = node
 
 

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from jetq.errors import JetqError
 
@@ -209,6 +209,14 @@ def kill_tree(root: int) -> list[int]:
     for pid in tree:
         _kill(pid)
     return tree
+
+
+def end_all() -> NoReturn:
+    """Kill all below this process, then the process itself."""
+    for pid in children():
+        kill_tree(pid)
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise SystemExit(1)  # not reached
 
 
 def marked(prefix: str | None, *, spare: str = "") -> list[int]:

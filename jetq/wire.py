@@ -114,18 +114,22 @@ def open_probe() -> Probe:
     return LinuxProbe()
 
 
-def build_agent(settings: Settings, mark: str, make_app: Callable[[], Celery]) -> Agent:
+def build_agent(settings: Settings, mark: str, make_app: Callable[[], Celery], *, rejoins: bool = False) -> Agent:
     """Return the agent of the node that ``settings`` name, under a new epoch.
 
     Args:
         settings: with the broker's URL, checked, and the node's name.
         mark: marker of this run's processes.
         make_app: gives the node's Celery app; called when Celery first has to be told of something.
+        rejoins: whether the run before had to give up.
     """
     from jetq import ids
+    from jetq.clock import boot_s
+    from jetq.model.address import Address
     from jetq.service.agent import Agent
     from jetq.service.facts import node_facts
     from jetq.service.jobfiles import JobFiles
+    from jetq.service.reach import Reach
 
     probe = open_probe()
     name = settings.node or ""
@@ -138,10 +142,12 @@ def build_agent(settings: Settings, mark: str, make_app: Callable[[], Celery]) -
         LateDelivery(make_app),
         probe,
         NodeLanes(name, facts.epoch, facts.slots, settings, files),
+        Reach(Address.parse(settings.broker_url or ""), within_s=settings.dead_s / 5, clock=boot_s),
         mark=mark,
         dead_s=settings.dead_s,
         grace_s=settings.grace_s,
         files=files,
+        rejoins=rejoins,
         lanes=("tasks", "processes", *(["plain"] if settings.also_queues else [])),
     )
 

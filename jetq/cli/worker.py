@@ -16,7 +16,7 @@ from jetq.cli.options import Where, broker_options
 from jetq.config import EXPORTED, Settings
 from jetq.errors import UsageError
 from jetq.service.facts import choose_name, own_labels
-from jetq.service.guard import ORPHANED, is_guarded
+from jetq.service.guard import ORPHANED, REJOINS, is_guarded
 
 
 @click.command(
@@ -90,7 +90,9 @@ def become_guard(settings: Settings, node: str) -> None:
 def run_agent(settings: Settings) -> int:
     """Run the agent in this process until it ends. Returns its exit code."""
     log.setup(settings.log_level, f"{settings.node} agent")
-    agent = wire.build_agent(settings, os.environ[process.MARK], lambda: make_app(settings))
+    agent = wire.build_agent(
+        settings, os.environ[process.MARK], lambda: make_app(settings), rejoins=REJOINS in os.environ
+    )
     signal.signal(signal.SIGTERM, lambda *_: agent.stop())
     signal.signal(signal.SIGINT, lambda *_: agent.stop())
     signal.signal(ORPHANED, lambda *_: agent.end_now())

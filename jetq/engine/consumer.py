@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from celery.worker.consumer import Consumer as Stock
+from celery.worker.state import maybe_shutdown
 
+from jetq.clock import boot_s
 from jetq.engine.request import LaneSide, Request
 from jetq.engine.run import Tracer, patiently
 from jetq.log import Log
+from jetq.page import Page
+
+#: A lane tries to reach a broker that is away so often (s); Celery would wait longer each time, up to 30 s.
+RETRY_S = 1.0
 
 log = Log("lane")
 
@@ -18,6 +24,7 @@ class Consumer(Stock):
 
     #: Set where tasks run in this process (threads); pool children make their own.
     tracer: Tracer | None = None
+    page: Page  # of this lane; set before it starts
 
     def update_strategies(self) -> None:
         """Give every task our request class, and wrap its tracer where it runs here."""
@@ -26,6 +33,27 @@ class Consumer(Stock):
         super().update_strategies()
         if self.tracer is not None:
             self.tracer.wrap_all(self.hostname)
+
+    def ensure_connected(self, conn: Any) -> Any:
+        """Connect, and go on trying. A lane that waits for its broker does not hang: it says that it turns."""
+        failures: list[Exception] = []
+
+        def failed(exc: Exception, _interval: float) -> None:
+            if not failures:
+                log.warning("lane.waits_for_broker", why=exc)
+            failures[:] = [exc]
+
+        def waits() -> None:
+            self.page.tick_s = boot_s()
+            maybe_shutdown()
+
+        conn = conn.ensure_connection(
+            failed, None, interval_start=RETRY_S, interval_step=0, interval_max=RETRY_S, callback=waits
+        )
+        if failures:
+            log.info("lane.goes_on")
+        self.first_connection_attempt = False
+        return conn
 
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
         """Hand on a job whose task this node does not know; it ends where no other node knows it."""

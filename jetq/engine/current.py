@@ -1,11 +1,13 @@
-"""The job that this thread runs, if any."""
+"""The job that this thread runs, if any, and its token for the world outside."""
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from typing import Any
 
+from jetq.errors import UsageError
 from jetq.store.base import StoredResult
 
 _local = threading.local()
@@ -39,3 +41,19 @@ def enter(new: Run | None) -> Run | None:
     before = run()
     _local.run = new
     return before
+
+
+def token() -> str:
+    """Return the token of the job that this thread or process runs: it names this run, and no other has it.
+
+    Whoever keeps what a job does outside of jetq refuses what carries another token than the last that began
+    (docs/states.md). Tokens are compared for equality only.
+
+    Raises:
+        UsageError: no job runs here.
+    """
+    here = run()
+    found = here.token if here else os.environ.get("JETQ_TOKEN")
+    if not found:
+        raise UsageError("jetq.token() names the job that runs, and none does here: call it in the body of a task")
+    return found

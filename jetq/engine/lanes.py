@@ -11,7 +11,7 @@ from celery.exceptions import SecurityWarning
 
 from jetq import page
 from jetq.config import Settings
-from jetq.engine import control
+from jetq.engine import control, watch
 from jetq.engine.capacity import Capacity, Control
 from jetq.engine.child import PAGE, own_slots, quieten, tracer_for
 from jetq.engine.consumer import Consumer
@@ -48,6 +48,7 @@ def run_lane(
     os.environ.update({"JETQ_NODE": node, "JETQ_EPOCH": epoch, PAGE: f"/proc/{os.getpid()}/fd/{page_fd}"})
     os.set_inheritable(page_fd, False)  # children open it by that path
     shared = page.Page(page_fd)
+    watch.start(shared, dead_s=settings.dead_s)
     threads = lane == "processes"
     name = f"jetq-{node}-{lane}"
     _prepare(app, settings, lane, name)
@@ -55,6 +56,7 @@ def run_lane(
     LaneSide.node = node
     LaneSide.store = RedisStore(connect(app.conf.jetq_url), settings.cluster, ttl_s=settings.result_ttl_s)
     Capacity.control = Control(lane, control_fd, status_fd, shared, reads_shared=lane == "tasks", client_name=name)
+    Consumer.page = shared
     if threads:
         slots = own_slots(shared, range(shared.slots))
         Consumer.tracer = tracer_for(app, node, epoch, slots, None)

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from jetq.errors import BrokerUnfit
 
 SCHEMES = ("redis", "rediss", "unix", "redis+socket", "sentinel")
 #: The port of a sentinel whose URL names none.
 SENTINEL_PORT = 26379
+#: The port of a broker whose URL names none.
+PORT = 6379
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a plain connection to a broker goes."""
+
+    host: str
+    port: int
+    tls: bool = False
+    username: str | None = None
+    password: str | None = None
+
+    def login(self) -> bytes:
+        """Return the command that logs in, as the server reads it; nothing where no password is needed."""
+        if self.password is None:
+            return b""
+        words = [word.encode() for word in ("AUTH", self.username, self.password) if word]
+        return b"".join([b"*%d\r\n" % len(words), *(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +62,15 @@ class Address:
             sign = "&" if "?" in url else "?"
             return cls(scheme, url, f"{url}{sign}ssl_cert_reqs=required")
         return cls(scheme, url, url)
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """Where to connect to; None for a unix socket, and for a broker that only sentinels know."""
+        if self.scheme not in ("redis", "rediss"):
+            return None
+        at = urlsplit(self.client_url)
+        username, password = (unquote(text) if text else None for text in (at.username, at.password))
+        return Endpoint(at.hostname or "localhost", at.port or PORT, self.scheme == "rediss", username, password)
 
 
 def shown(url: str) -> str:

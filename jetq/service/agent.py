@@ -15,24 +15,25 @@ from jetq.probe.base import Probe
 from jetq.service.beats import Beater, Word
 from jetq.service.drain import Drain
 from jetq.service.duties import ChoreLedger, Chores, duties
+from jetq.service.fence import UNPLANNED, Fence, Over, Proof
 from jetq.service.jobfiles import JobFiles
 from jetq.service.lane import KINDS, Lane, LaneCommands
 from jetq.service.lanes import Lanes, union
 from jetq.service.leader import Leader
 from jetq.service.loop import Loop, Outage
 from jetq.service.waker import Waker
-from jetq.store.base import After, BeatReply, Delivery, NodeKeeper
+from jetq.store.base import After, BeatReply, Delivery, Joining, NodeKeeper
 
 #: The main loop looks at its lanes at least this often (s).
 LOOK_S = 0.5
 #: A call that the broker did not answer is repeated after this (s).
 RETRY_S = 1.0
+#: Looks at whether the broker can be reached, in the time after which a silent node is dead.
+REACH = 10
 #: Time between two looks at what jobs have left here (s).
 SWEEP_S = 60.0
 #: Lanes that run nothing get this long to end by themselves (s).
 LANE_STOP_S = 3.0
-#: Exit code of a run that has no right to go on.
-UNPLANNED = 1
 
 _log = Log("agent")
 
@@ -55,35 +56,49 @@ class Agent:
         delivery: Delivery,
         probe: Probe,
         commands: LaneCommands,
+        reach: Proof,
         *,
         mark: str,
         dead_s: float,
         grace_s: float,
         files: JobFiles,
+        rejoins: bool = False,
         lanes: Sequence[str] = ("tasks", "processes"),
         clock: Clock = boot_s,
     ) -> None:
-        """``mark``: marker of this run's processes, ``KEY.RUN``; what other runs of the key left is killed first."""
+        """Describe a run.
+
+        Args:
+            facts: of the node, with the epoch of this run.
+            ledger, delivery, probe, commands, reach: roles.
+            mark: marker of this run's processes, ``KEY.RUN``; what other runs of the key left is killed first.
+            dead_s: time without a beat after which a node is dead. grace_s: time for what runs at a plain stop.
+            rejoins: whether the run before had to give up, through no fault of its jobs.
+            lanes: names; the first makes the node ``up``.
+            clock: of the boot time.
+        """
         self._facts = facts
         self._ledger = ledger
         self._mark = mark
         self._dead_s = dead_s
         self._grace_s = grace_s
         self._files = files
+        self._rejoins = rejoins
         self._clock = clock
         self._outage = Outage()
         self._waker = Waker()
         self._stops = 0  # how often somebody asked for the end
-        self._orphaned = False
         self._reply: BeatReply | None = None
         self._joined: tuple[str, ...] | None = None  # names of the tasks the ledger knows of; None: not joined
-        self._lanes = Lanes(lanes, commands, slots=facts.slots, mark=mark, clock=clock)
+        self._fence = Fence(dead_s=dead_s, clock=clock)
+        self._lanes = Lanes(lanes, commands, self._fence, slots=facts.slots, mark=mark, dead_s=dead_s, clock=clock)
         self._beater = Beater(facts, ledger, probe, self._word, clock=clock, answered=self._answered)
         self._drain = Drain(ledger, facts.name, facts.epoch, clock=clock)
         leader = Leader(ledger, facts.name, facts.epoch, lambda: self._lanes.running, dead_s=dead_s, clock=clock)
         chores = Chores(ledger, delivery, leader, dead_s=dead_s)
         self._loops = [
             *duties(self._beater, probe, leader, chores, self._outage, dead_s=dead_s),
+            Loop("reach", dead_s / REACH, lambda: self._fence.heed(reach), self._outage),
             Loop("sweep", SWEEP_S, self._sweep, self._outage),
         ]
 
@@ -96,7 +111,7 @@ class Agent:
 
     def end_now(self) -> None:
         """End at once, and clear up: whoever guarded this agent is gone."""
-        self._orphaned = True
+        self._fence.end(Over("its guard was killed", UNPLANNED))
         self.stop()
 
     def wake(self) -> None:
@@ -122,16 +137,14 @@ class Agent:
             _log.info("node.joined", node=self._facts.name, slots=self._facts.slots, epoch=self._facts.epoch)
             for loop in self._loops:
                 loop.start()
-            code = self._attend()
-            if code != UNPLANNED:
+            self._attend()
+            if not self._fence.over:
                 self._stop_plainly()
             if self._lanes.fault:
                 raise UsageError(self._lanes.fault)
-            if self._is_over():
-                why = "its guard was killed" if self._orphaned else "another run of this node has taken over"
-                _log.error("node.over", node=self._facts.name, why=why)
-                return UNPLANNED
-            return code
+            if over := self._fence.over:
+                _log.error("node.over", node=self._facts.name, why=over.why)
+            return over.code if over else 0
         finally:
             self._end()
 
@@ -144,17 +157,14 @@ class Agent:
             self._waker.wait(LOOK_S, self._lanes.status_fds)
         return not self._stops
 
-    def _attend(self) -> int:
-        """Keep the lanes until the end. Returns 0 asked to stop, or a lane has a fault; 1 no longer wanted."""
-        while not self._stops:
-            if self._is_over():
-                return UNPLANNED
+    def _attend(self) -> None:
+        """Keep the lanes until somebody asks for the end, a lane has a fault, or the run is over."""
+        while not (self._stops or self._fence.over):
             self._look_around()
             if self._lanes.fault:
                 self._stops = 1
-                return 0
-            self._waker.wait(LOOK_S, self._lanes.status_fds)
-        return UNPLANNED if self._is_over() else 0
+            else:
+                self._waker.wait(LOOK_S, self._lanes.status_fds)
 
     def _stop_plainly(self) -> None:
         """Take nothing more, wait for what runs, end the lanes, and leave; nobody is charged an attempt."""
@@ -163,7 +173,7 @@ class Agent:
         shown: tuple[str, ...] | None = None
         self._look_around()
         self._try(self._beater.beat)
-        while self._clock() < end_s and self._stops < 2 and not self._is_over():
+        while self._clock() < end_s and self._stops < 2 and not self._fence.over:
             self._try(lambda: self._ledger.again(self._facts.name, self._facts.epoch))
             self._look_around()
             if (left := self._what_runs()) != shown:
@@ -172,6 +182,8 @@ class Agent:
                 break
             shown = left
             self._waker.wait(min(LOOK_S, end_s - self._clock()), self._lanes.status_fds)
+        if self._fence.over:
+            return
         self._end_lanes()
         for loop in self._loops:
             loop.stop()
@@ -210,7 +222,10 @@ class Agent:
     # The ledger -----------------------------------------------------------------------------------------------------
 
     def _join(self, names: tuple[str, ...]) -> None:
-        self._ledger.join(self._facts, self._beater.rates(), dead_s=self._dead_s, tasks=names)
+        how: Joining = "again" if self._joined is not None else "after a fence" if self._rejoins else "anew"
+        started_s = self._clock()
+        self._ledger.join(self._facts, self._beater.rates(), dead_s=self._dead_s, tasks=names, how=how)
+        self._fence.accepted(started_s)
         self._joined = names
 
     def _report(self, lane: Lane) -> None:
@@ -240,14 +255,14 @@ class Agent:
         running = tuple((entry.job_id, entry.claimer) for entry in self._lanes.running)
         return Word(state, running, self._lanes.reserved)
 
-    def _answered(self, reply: BeatReply) -> None:
+    def _answered(self, reply: BeatReply, started_s: float) -> None:
         self._outage.over()
-        self._reply = reply
+        if reply.accepted:
+            self._fence.accepted(started_s)
+            self._reply = reply
+        else:
+            self._fence.refused(reply.over)
         self.wake()
-
-    def _is_over(self) -> bool:
-        """Tell whether this run has no right to go on: all it has is then killed at once."""
-        return self._orphaned or (self._reply is not None and not self._reply.accepted)
 
     def _sweep(self) -> None:
         self._files.sweep({entry.job_id for entry in self._lanes.running})

@@ -37,8 +37,9 @@ class Beater:
         word: Callable[[], Word],
         *,
         clock: Clock,
-        answered: Callable[[BeatReply], None],
+        answered: Callable[[BeatReply, float], None],
     ) -> None:
+        """``answered`` gets each answer, and when its beat was begun to be sent."""
         self._facts = facts
         self._keeper = keeper
         self._probe = probe
@@ -73,7 +74,7 @@ class Beater:
             reply = self._keeper.beat(beat)
             self._rtt = self._rtt.after(self._clock() - sent_s, self._clock())
             self._health.ended(self._clock(), ended=reply.ended, failed=reply.failed)
-        self._answered(reply)
+        self._answered(reply, sent_s)
 
     def _made(self) -> Beat:
         self._seq += 1

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from jetq import page, process
 from jetq.clock import Clock
 from jetq.log import Log
+from jetq.service.fence import Fence
 
 #: A lane that died is started again after 0.2 s, then twice as long each time; after a minute of health anew (s).
 BACKOFF_FIRST_S, BACKOFF_LAST_S, HEALTHY_S = 0.2, 10.0, 60.0
@@ -44,7 +45,7 @@ class Phase(Enum):
 class Lane:
     """A lane and what it last said. Only the agent's main thread calls it; other threads may read the fields."""
 
-    def __init__(self, name: str, commands: LaneCommands, *, slots: int, mark: str, clock: Clock) -> None:
+    def __init__(self, name: str, commands: LaneCommands, fence: Fence, *, slots: int, mark: str, clock: Clock) -> None:
         """``slots``: children or threads it may have at once."""
         self.name = name
         self.phase = Phase.RESTS
@@ -57,6 +58,7 @@ class Lane:
         self.code: int | None = None  # how it ended last
         self.status_fd: int | None = None
         self._commands = commands
+        self._fence = fence
         self._slots = slots
         self._page: page.Page | None = None
         self._mark = mark
@@ -86,6 +88,16 @@ class Lane:
         """What its living children and threads run, or have asked to run."""
         return self._page.living(process.born) if self._page else []
 
+    @property
+    def fenced(self) -> bool:
+        """Whether it ended itself because its time was over."""
+        return self._page is not None and self._page.fenced_s > 0
+
+    def silent_s(self, since_s: float) -> float:
+        """Return how long its main loop has not turned, after ``since_s``; 0 before its first turn."""
+        tick_s = self._page.tick_s if self._page and self.phase is Phase.RUNS else 0.0
+        return max(0.0, self._clock() - max(tick_s, since_s)) if tick_s else 0.0
+
     def is_due(self) -> bool:
         """Tell whether it rests and its backoff has passed."""
         return self.phase is Phase.RESTS and self._clock() >= self._start_at_s
@@ -98,6 +110,7 @@ class Lane:
         os.set_blocking(self._control_fd, False)
         os.set_blocking(self.status_fd, False)
         self._page, page_fd = page.create(self._slots)
+        self._fence.cover(self.name, self._page)
         try:
             self._child = process.spawn(
                 self._commands.argv(self.name, control_fd=control_read, status_fd=status_write, page_fd=page_fd),

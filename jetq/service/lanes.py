@@ -9,6 +9,7 @@ from jetq.clock import Clock
 from jetq.errors import JetqError
 from jetq.log import Log
 from jetq.page import Entry
+from jetq.service.fence import Fence
 from jetq.service.lane import Lane, LaneCommands, Phase
 from jetq.store.base import BeatReply
 
@@ -17,22 +18,37 @@ LONG_JOBS = 256
 #: Slots of a page beyond the node's own: somebody may grow a pool by remote control.
 SPARE = 32
 
+#: A lane that does not turn for these shares of ``dead_s``, while its agent beats, gets no new work; is killed.
+SILENT, HANGS = 0.5, 2.0
+
 _log = Log("lanes")
 
 
 class Lanes:
     """The first is the one that makes the node ``up``. Called by the main thread; others may read the properties."""
 
-    def __init__(self, names: Sequence[str], commands: LaneCommands, *, slots: int, mark: str, clock: Clock) -> None:
-        """``slots``: of the node; ``mark``: of the run's processes."""
+    def __init__(
+        self,
+        names: Sequence[str],
+        commands: LaneCommands,
+        fence: Fence,
+        *,
+        slots: int,
+        mark: str,
+        dead_s: float,
+        clock: Clock,
+    ) -> None:
+        """``slots``: of the node; ``mark``: of the run's processes; ``dead_s``: scales when a silent lane hangs."""
         self._slots = slots
-        self._new = partial(Lane, commands=commands, mark=mark, clock=clock)
+        self._fence = fence
+        self._dead_s = dead_s
+        self._new = partial(Lane, commands=commands, fence=fence, mark=mark, clock=clock)
         self._all = [self._make(name) for name in names]
 
     @property
     def are_ready(self) -> bool:
-        """Whether the first lane has a child that can run something."""
-        return self._all[0].ready > 0
+        """Whether the first lane has a child that can run something, and none is silent."""
+        return self._all[0].ready > 0 and not self._silent(SILENT)
 
     @property
     def running(self) -> list[Entry]:
@@ -74,7 +90,7 @@ class Lanes:
         for lane in self._all:
             lane.hear()
             if lane.has_died():
-                _log.warning("lane.died", lane=lane.name, code=lane.code)
+                _log.warning("lane.fenced" if lane.fenced else "lane.died", lane=lane.name, code=lane.code)
 
     def keep(self, report: Callable[[Lane], bool], *, restart: bool, plain: bool) -> None:
         """Start what is due. ``report`` is asked to clear up after a dead lane, until it says that it has.
@@ -82,6 +98,9 @@ class Lanes:
         ``plain``: whether the plain lane may start too; it takes work at once.
         """
         self.hear()
+        for lane in self._silent(HANGS):
+            _log.error("lane.hangs", lane=lane.name, pid=lane.pid)
+            self._kill(lane)
         if any(lane.wants_plain for lane in self._all) and all(lane.name != "plain" for lane in self._all):
             self._all.append(self._make("plain"))
         for lane in self._all:
@@ -116,10 +135,17 @@ class Lanes:
     def kill(self) -> None:
         """Kill all and whatever is below them; what cannot be killed is told."""
         for lane in self._all:
-            try:
-                lane.kill()
-            except JetqError as exc:
-                _log.error("lane.cannot_kill", lane=lane.name, why=exc)
+            self._kill(lane)
+
+    def _kill(self, lane: Lane) -> None:
+        try:
+            lane.kill()
+        except JetqError as exc:
+            _log.error("lane.cannot_kill", lane=lane.name, why=exc)
+
+    def _silent(self, share: float) -> list[Lane]:
+        """Return the lanes that have not turned for this share of the time after which a silent node is dead."""
+        return [lane for lane in self._all if lane.silent_s(self._fence.steady_since_s) > share * self._dead_s]
 
 
 def union(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

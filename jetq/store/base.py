@@ -49,6 +49,9 @@ class Placed:
     why: str = ""
 
 
+#: How an epoch joins: a new run; one whose run before had to give up, so that what it held is not charged an attempt;
+#: the live run, with other tasks than before.
+Joining = Literal["anew", "after a fence", "again"]
 #: What follows the loss of what ran a job.
 After = Literal["charge", "again", "fail"]
 
@@ -140,12 +143,19 @@ class NodeKeeper(Protocol):
     """What an agent asks."""
 
     def join(
-        self, facts: NodeFacts, rates: Mapping[str, float], *, dead_s: float, tasks: Iterable[str] = ()
+        self,
+        facts: NodeFacts,
+        rates: Mapping[str, float],
+        *,
+        dead_s: float,
+        tasks: Iterable[str] = (),
+        how: Joining = "anew",
     ) -> list[str]:
         """Make ``facts.epoch`` the node's live one; what the old epoch held is picked again. Returns its cohorts.
 
         Raises:
             NameTaken: a node of this name and another identity beat within ``dead_s``.
+            EpochOver: it was to join again, and is no longer the live one.
         """
         ...
 
@@ -223,7 +233,7 @@ class StoredResult:
 class BeatReply:
     """The ledger's answer to a beat."""
 
-    accepted: bool  # False: the epoch is over; kill everything and rejoin
+    accepted: bool  # False: the epoch is over; kill everything
     cohorts: tuple[str, ...] = ()  # the shared queues this node can serve
     used_slots: float = 0.0  # all live leases
     long_slots: float = 0.0  # of which streams and gangs
@@ -231,6 +241,7 @@ class BeatReply:
     ended: int = 0  # jobs settled here in this epoch
     failed: int = 0  # of which FAILED
     drain_s: float | None = None  # the node drains, and what runs has this long to end
+    over: str = ""  # why it was not accepted: replaced by another run, dead, gone (has left), unknown
 
 
 class Delivery(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from jetq import ids
-from jetq.errors import BrokerDown, BrokerUnsure, NameTaken, NoSuchJob, PublishUnknown
+from jetq.errors import BrokerDown, BrokerUnsure, EpochOver, NameTaken, NoSuchJob, PublishUnknown
 from jetq.model.beat import Beat, NodeFacts, NodeRow
 from jetq.model.claim import Claim, Held
 from jetq.model.job import JobRow
@@ -16,7 +16,7 @@ from jetq.model.limits import cut
 from jetq.model.needs import PRIORITY_STEPS
 from jetq.policy import strategies
 from jetq.store import keys, orders, rows
-from jetq.store.base import After, BeatReply, Order, Parcel, Placed, StoredResult
+from jetq.store.base import After, BeatReply, Joining, Order, Parcel, Placed, StoredResult
 from jetq.store.leading import LeaderSide, held_jobs, seed
 from jetq.store.link import connect, text
 
@@ -105,12 +105,18 @@ class RedisStore(LeaderSide):
     # NodeKeeper ---------------------------------------------------------------------------------------------------
 
     def join(
-        self, facts: NodeFacts, rates: Mapping[str, float], *, dead_s: float, tasks: Iterable[str] = ()
+        self,
+        facts: NodeFacts,
+        rates: Mapping[str, float],
+        *,
+        dead_s: float,
+        tasks: Iterable[str] = (),
+        how: Joining = "anew",
     ) -> list[str]:
         """Make ``facts.epoch`` the node's live one. Returns the cohorts it serves.
 
         Raises:
-            NameTaken: another machine of this name is alive.
+            NameTaken: another machine of this name is alive. EpochOver: it was to join again, and is no longer live.
         """
         f = facts
         got = self._run(
@@ -121,8 +127,11 @@ class RedisStore(LeaderSide):
             *seed(),
             self._ttl_s,
             f.door,
+            how,
             *sorted(tasks),
         )
+        if got[0] == 2:
+            raise EpochOver(f.name)
         if not got[0]:
             raise NameTaken(f.name, f"{f.name}-{f.identity[-4:]}")
         return list(json.loads(got[1]))
@@ -139,7 +148,7 @@ class RedisStore(LeaderSide):
             random.random(),
         )
         if not got[0]:
-            return BeatReply(accepted=False)
+            return BeatReply(accepted=False, over=text(got[1]))
         return BeatReply(
             True,
             tuple(json.loads(got[1])),

@@ -4,6 +4,8 @@ start_node     start_node(name="a", *flags, **environment) -> Node; all are kill
 ledger         the ledger of the emptied broker
 app            a producer's Celery app
 send           send(task name, *args, **options of send_task) -> job id
+send_to        send_to(url) -> send, for another broker
+host           another machine: a network namespace at the other end of a cable
 end_of         end_of(job id...) -> rows: waits until all have ended
 story          the file in which bodies tell their starts and ends
 jetq           jetq(word...): a verb that is expected to succeed
@@ -42,11 +44,11 @@ TASKS = Path(__file__).with_name("fault_tasks.py")
 class Node:
     """A node started by ``jetq worker``."""
 
-    def __init__(self, name: str, url: str, popen: subprocess.Popen[str], log: Path) -> None:
+    def __init__(self, name: str, url: str, popen: subprocess.Popen[str], log: Path, network: str) -> None:
         self.name = name
         self.url = url
         self.popen = popen
-        self.key = mark_key(url, "jetq", name, process.network())
+        self.key = mark_key(url, "jetq", name, network)
         self._log = log
 
     @property
@@ -101,6 +103,55 @@ class Story:
         return Counter(words[0] for words in self.lines(what))
 
 
+class Host:
+    """A network namespace joined to ours by a cable (veth), as another machine would be."""
+
+    def __init__(self, number: int) -> None:
+        """``number``: tells it from others that live at the same time, 0 to 16383."""
+        self.name = f"jetq-{number}"
+        self._far, self._near = f"jqf{number}", f"jqn{number}"
+        third, fourth = divmod(number, 64)
+        self.ours, self.its = (f"10.77.{third}.{fourth * 4 + n}" for n in (1, 2))
+
+    @property
+    def network(self) -> str:
+        """What its processes see as their network."""
+        return f"net:[{os.stat(f'/run/netns/{self.name}').st_ino}]"
+
+    def build(self) -> Host:
+        """Make it."""
+        ip("netns", "add", self.name)
+        ip("link", "add", self._near, "type", "veth", "peer", "name", self._far, "netns", self.name)
+        ip("address", "add", f"{self.ours}/30", "dev", self._near)
+        ip("-n", self.name, "address", "add", f"{self.its}/30", "dev", self._far)
+        ip("-n", self.name, "link", "set", "lo", "up")
+        self.plug("near")
+        self.plug("far")
+        return self
+
+    def pull(self, end: str) -> None:
+        """Cut it off: at its own end of the cable (``far``) its system knows it, at ours nobody does."""
+        self._set(end, "down")
+
+    def plug(self, end: str) -> None:
+        """Join it again."""
+        self._set(end, "up")
+
+    def remove(self) -> None:
+        """Leave nothing of it."""
+        subprocess.run(["ip", "link", "delete", self._near], stderr=subprocess.DEVNULL)
+        subprocess.run(["ip", "netns", "delete", self.name], stderr=subprocess.DEVNULL)
+
+    def _set(self, end: str, state: str) -> None:
+        where = ["-n", self.name] if end == "far" else []
+        ip(*where, "link", "set", self._far if end == "far" else self._near, state)
+
+
+def ip(*words: str) -> None:
+    """Change the network. It takes root and Debian's iproute2."""
+    subprocess.run(["ip", *words], check=True)
+
+
 def _argv(pid: int) -> list[str]:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
@@ -120,6 +171,17 @@ def app_dir(tmp_path: Path) -> Path:
 def ledger(redis_url: str) -> RedisStore:
     """Give the ledger."""
     return RedisStore(connect(redis_url), "jetq")
+
+
+@pytest.fixture
+def send_to() -> Callable[[str], Callable[..., str]]:
+    """Give ``send_to(broker's url)``, which gives ``send`` for that broker."""
+
+    def to(url: str) -> Callable[..., str]:
+        app = wire.create_app(Settings.from_environ(broker_url=url), current=False)
+        return lambda name, *args, **how: str(app.send_task(name, args, **how).id)
+
+    return to
 
 
 @pytest.fixture
@@ -155,13 +217,22 @@ def end_of(ledger: RedisStore, wait_until) -> Callable[..., list[JobRow]]:
 def start_node(
     request, redis_url: str, app_dir: Path, tmp_path: Path, wait_until, ledger
 ) -> Iterator[Callable[..., Node]]:
-    """Give ``start_node(name="a", *flags, up=True, url=None, **environment) -> Node``."""
+    """Give ``start_node(name="a", *flags, up=True, url=None, host=None, **environment) -> Node``."""
     started: list[Node] = []
     request.node.stash[_STARTED] = started
 
-    def start(name: str = "a", *flags: str, up: bool = True, url: str = redis_url, **environment: str) -> Node:
+    def start(
+        name: str = "a",
+        *flags: str,
+        up: bool = True,
+        url: str = redis_url,
+        host: Host | None = None,
+        **environment: str,
+    ) -> Node:
         log = tmp_path / f"node-{len(started)}-{name}.log"
         argv = [*process.self_argv("worker", "--name", name, "--slots", "2", "--app-dir", str(app_dir)), *flags]
+        if host is not None:
+            argv = ["ip", "netns", "exec", host.name, *argv]
         with log.open("w") as out:
             popen = subprocess.Popen(
                 argv,
@@ -172,7 +243,7 @@ def start_node(
                 start_new_session=True,
                 text=True,
             )
-        node = Node(name, url, popen, log)
+        node = Node(name, url, popen, log, host.network if host else process.network())
         started.append(node)
         if up:
             wait_until(lambda: state_of(ledger, name) == "up", within_s=60, what=f"node {name} up\n{node.log}")
@@ -184,6 +255,15 @@ def start_node(
             os.kill(node.guard, signal.SIGKILL)
             node.popen.wait(10)
         process.sweep(node.key)
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    """Give another machine's network."""
+    made = Host(os.getpid() % 16384)
+    made.remove()  # of a run that was killed
+    yield made.build()
+    made.remove()
 
 
 def state_of(ledger: RedisStore, name: str) -> str:

@@ -51,6 +51,42 @@ def test_an_agent_that_dies_leaves_nothing_and_the_guard_fails(start_guard):
     assert process.marked(key) == []
 
 
+def test_an_agent_that_had_to_give_up_is_followed_by_the_next_which_knows_it(start_guard, tmp_path):
+    runs = tmp_path / "runs"
+    wait = f'n=$(wc -l <{runs}); [ "$n" = 3 ] && exit 0; exit 75'
+
+    guard, key = start_guard(f"echo $JETQ_REJOINS-$JETQ_MARK >>{runs}; setsid -f sleep 600; {wait}")
+
+    assert guard.wait(20) == 0
+    first, *later = runs.read_text().split()
+    assert first.startswith("-")
+    assert [line.startswith("1-") for line in later] == [True, True]
+    assert len({line.partition("-")[2] for line in (first, *later)}) == 3
+    assert process.marked(key) == []
+
+
+def test_a_guard_that_is_asked_to_stop_starts_no_next_agent(start_guard, tmp_path):
+    runs = tmp_path / "runs"
+    guard, _ = start_guard(f"trap 'exit 75' TERM; echo x >>{runs}; echo ready; while :; do sleep 0.05; done")
+    guard.stdout.readline()
+
+    guard.send_signal(signal.SIGTERM)
+
+    assert guard.wait(20) == 1
+    assert len(runs.read_text().split()) == 1
+
+
+def test_a_guard_may_be_stopped_between_two_agents(start_guard, wait_until):
+    guard, key = start_guard("echo ready; exit 75")
+    for _ in range(3):  # the pause before the next is 2 s by now
+        guard.stdout.readline()
+    wait_until(lambda: process.marked(key) == [], what="the end of the third")
+
+    guard.send_signal(signal.SIGTERM)
+
+    assert guard.wait(20) == 0
+
+
 def test_signals_reach_the_agent_as_sigterm(start_guard):
     for signum in (signal.SIGTERM, signal.SIGINT):
         guard, _ = start_guard("trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done")

@@ -10,6 +10,7 @@ import pytest
 
 from jetq import ids, process
 from jetq.clock import ManualClock
+from jetq.service.fence import Fence
 from jetq.service.lane import BACKOFF_FIRST_S, BACKOFF_LAST_S, HEALTHY_S, Lane, Phase
 
 #: Says what it was told, its tasks and that it is ready; with a child in a session of its own.
@@ -47,7 +48,16 @@ def make_lane(clock):
     made: list[Lane] = []
 
     def make(code: str = ECHO) -> Lane:
-        made.append(Lane("tasks", Commands(code), slots=2, mark=f"{ids.random64()}.run", clock=clock))
+        made.append(
+            Lane(
+                "tasks",
+                Commands(code),
+                Fence(dead_s=5, clock=clock),
+                slots=2,
+                mark=f"{ids.random64()}.run",
+                clock=clock,
+            )
+        )
         return made[-1]
 
     yield make
