@@ -10,7 +10,7 @@ from jetq import process
 from jetq.clock import Clock, boot_s
 from jetq.errors import BrokerError, JetqError, UsageError
 from jetq.log import Log
-from jetq.model.beat import NodeFacts
+from jetq.model.beat import BeatReply, NodeFacts
 from jetq.probe.base import Probe
 from jetq.service.beats import Beater, Word
 from jetq.service.drain import Drain
@@ -22,7 +22,7 @@ from jetq.service.lanes import Lanes, union
 from jetq.service.leader import Leader
 from jetq.service.loop import Loop, Outage
 from jetq.service.waker import Waker
-from jetq.store.base import After, BeatReply, Delivery, Joining, NodeKeeper
+from jetq.store.base import After, Delivery, Joining, NodeKeeper
 
 #: The main loop looks at its lanes at least this often (s).
 LOOK_S = 0.5

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from jetq.clock import Clock
 from jetq.log import Log
-from jetq.model.beat import Beat, NodeFacts
+from jetq.model.beat import Beat, BeatReply, NodeFacts
 from jetq.policy import boards, net, strategies
 from jetq.policy.health import Health
 from jetq.probe.base import Probe
-from jetq.store.base import BeatReply, NodeKeeper
+from jetq.store.base import NodeKeeper
 
 _log = Log("beat")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from jetq.clock import Clock
 from jetq.log import Log
-from jetq.store.base import BeatReply, NodeKeeper
+from jetq.model.beat import BeatReply
+from jetq.store.base import NodeKeeper
 
 _log = Log("drain")
 

@@ -8,10 +8,10 @@ from functools import partial
 from jetq.clock import Clock
 from jetq.errors import JetqError
 from jetq.log import Log
+from jetq.model.beat import BeatReply
 from jetq.page import Entry
 from jetq.service.fence import Fence
 from jetq.service.lane import Lane, LaneCommands, Phase
-from jetq.store.base import BeatReply
 
 #: Jobs of the processes lane at once: the ledger is its gate, not this number.
 LONG_JOBS = 256

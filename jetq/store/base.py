@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from jetq.model.beat import Beat, NodeFacts, NodeRow
+from jetq.model.beat import Beat, BeatReply, NodeFacts, NodeRow
 from jetq.model.claim import Claim, Ended, Held
 from jetq.model.job import JobRow
 from jetq.model.needs import Needs
@@ -227,21 +227,6 @@ class StoredResult:
     key: str
     payload: str
     ttl_s: int
-
-
-@dataclass(frozen=True, slots=True)
-class BeatReply:
-    """The ledger's answer to a beat."""
-
-    accepted: bool  # False: the epoch is over; kill everything
-    cohorts: tuple[str, ...] = ()  # the shared queues this node can serve
-    used_slots: float = 0.0  # all live leases
-    long_slots: float = 0.0  # of which streams and gangs
-    cancel: tuple[str, ...] = ()  # running jobs that somebody cancelled
-    ended: int = 0  # jobs settled here in this epoch
-    failed: int = 0  # of which FAILED
-    drain_s: float | None = None  # the node drains, and what runs has this long to end
-    over: str = ""  # why it was not accepted: replaced by another run, dead, gone (has left), unknown
 
 
 class Delivery(Protocol):

@@ -9,14 +9,14 @@ from typing import Any, cast
 
 from jetq import ids
 from jetq.errors import BrokerDown, BrokerUnsure, EpochOver, NameTaken, NoSuchJob, PublishUnknown
-from jetq.model.beat import Beat, NodeFacts, NodeRow
+from jetq.model.beat import Beat, BeatReply, NodeFacts, NodeRow
 from jetq.model.claim import Claim, Held
 from jetq.model.job import JobRow
 from jetq.model.limits import cut
 from jetq.model.needs import PRIORITY_STEPS
 from jetq.policy import strategies
 from jetq.store import keys, orders, rows
-from jetq.store.base import After, BeatReply, Joining, Order, Parcel, Placed, StoredResult
+from jetq.store.base import After, Joining, Order, Parcel, Placed, StoredResult
 from jetq.store.leading import LeaderSide, held_jobs, seed
 from jetq.store.link import connect, text
 

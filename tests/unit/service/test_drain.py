@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jetq.model.beat import BeatReply
 from jetq.service.drain import Drain
-from jetq.store.base import BeatReply
 
 
 class Evictions:
