@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -162,11 +162,12 @@ class JetQ:
             options: where, when and how they run; ``more`` are single fields of it (``labels=["gpu"]``).
 
         Raises:
-            The errors of :meth:`send`; the 200 calls that hold a bad one are not sent, those before them are.
+            The errors of :meth:`send`. A bad call is named (``calls[217]: ...``), and so is the call from which on
+            nothing was sent: they go in batches of 200, and those before are.
         """
         asked = replace(options or Options(), **more)
         self._admit(name, asked)
-        pairs = [((), call) if isinstance(call, Mapping) else (call, {}) for call in calls]
+        pairs = [_arguments(index, call) for index, call in enumerate(calls)]
         return [self._job(placed) for placed in self._producer.submit_many(name, pairs, asked.plain())]
 
     def video(self, files: Sequence[Path | str], out: Path | str = "out", **study: Any) -> films.Report:
@@ -228,3 +229,14 @@ class JetQ:
         if placed.verdict == "refused":
             raise PublishRefused(placed.job_id, placed.why)
         return Job(self._store, placed.job_id, known=placed.verdict in ("same", "done"))
+
+
+def _arguments(index: int, call: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Return one of many calls as positional and named arguments."""
+    if isinstance(call, Mapping):
+        return (), call
+    if isinstance(call, str | bytes) or not isinstance(call, Iterable):
+        raise UsageError(
+            f"calls[{index}] must be a list of arguments or a mapping of named ones, not {call!r:.80}; nothing was sent"
+        )
+    return list(call), {}

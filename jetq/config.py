@@ -136,8 +136,9 @@ class Settings:
 
 def _parse(key: str, field_name: str, text: str) -> Any:
     try:
+        if field_name == "slots":
+            return _slots(text)
         if field_name in (
-            "slots",
             "max_arg_bytes",
             "max_result_bytes",
             "result_ttl_s",
@@ -154,3 +155,9 @@ def _parse(key: str, field_name: str, text: str) -> Any:
     if field_name in _LISTS.values():
         return tuple(part.strip() for part in text.split(",") if part.strip())
     return text
+
+
+def _slots(text: str) -> int | None:
+    """Return a node's slots. None: a list, one for each node of `jetq up`, is no other verb's business."""
+    numbers = [int(part) for part in text.split(",")]
+    return numbers[0] if len(numbers) == 1 else None

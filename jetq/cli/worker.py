@@ -69,6 +69,10 @@ def check_flags(where: Where, **flags: Any) -> Settings:
         UsageError: a bad value, name, label or folder; the message says what to do.
     """
     settings = Settings.from_environ(broker_url=where.broker, dir=where.dir, cluster=where.cluster, **flags)
+    if settings.slots is None and (several := os.environ.get("JETQ_SLOTS")):
+        raise UsageError(
+            f"JETQ_SLOTS={several} is for the nodes of `jetq up`; give this one node a number with --slots"
+        )
     own_labels(settings.labels)
     if settings.node is not None:
         ids.node_name(settings.node)

@@ -92,7 +92,7 @@ def submit_many(
 
     Raises:
         PublishRefused: nobody carries what they need. PublishUnknown: no answer. NotDurable: taken, see its reason.
-        UsageError: arguments are not JSON or too large; nothing of that batch was sent.
+        UsageError: arguments are not JSON or too large: which call's, and from which on nothing was sent.
     """
     header = {**store.declared(name), **options.header()}
     number = priority(header.get("priority") if options.priority is None else options.priority)
@@ -101,8 +101,8 @@ def submit_many(
     placed: list[Placed] = []
     answer: Callable[[], list[Placed]] = list
     try:
-        for some in _batches(calls):  # these messages are written while the server places those before
-            batch = [template.parcel(call, order, max_arg_bytes) for call in some]
+        for first, some in _batches(calls):  # these messages are written while the server places those before
+            batch = template.parcels(first, some, order, max_arg_bytes)
             placed += _accepted(answer())
             answer = list
             answer = store.publish_ahead(order, batch, wait_for_node=options.wait_for_node)
@@ -120,10 +120,12 @@ def _accepted(rows: list[Placed]) -> list[Placed]:
     return rows
 
 
-def _batches(calls: Iterable[Call]) -> Iterator[list[Call]]:
-    rest = iter(calls)
+def _batches(calls: Iterable[Call]) -> Iterator[tuple[int, list[Call]]]:
+    """Give the calls in batches, each with the index of its first."""
+    rest, first = iter(calls), 0
     while batch := list(islice(rest, orders.BATCH)):
-        yield batch
+        yield first, batch
+        first += len(batch)
 
 
 class _Template:
@@ -150,6 +152,16 @@ class _Template:
         self._embed = json.dumps({"callbacks": None, "errbacks": None, "chain": None, "chord": None})
         self._options = options
         self._name = name
+
+    def parcels(self, first: int, calls: Sequence[Call], order: Order, max_arg_bytes: int) -> list[Parcel]:
+        """Return a batch of jobs; the first is call number ``first`` (from 0)."""
+        made: list[Parcel] = []
+        try:
+            for call in calls:
+                made.append(self.parcel(call, order, max_arg_bytes))
+        except UsageError as exc:
+            raise UsageError(f"calls[{first + len(made)}]: {exc}; nothing from calls[{first}] on was sent") from exc
+        return made
 
     def parcel(self, call: Call, order: Order, max_arg_bytes: int) -> Parcel:
         """Return one job."""

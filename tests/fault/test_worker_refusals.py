@@ -38,6 +38,13 @@ def test_an_unknown_variable_is_refused_with_the_nearest(run_worker):
     assert "did you mean JETQ_SLOTS?" in done.stderr
 
 
+def test_slots_of_several_nodes_are_not_one_workers(run_worker):
+    done = run_worker(JETQ_SLOTS="4,2,1")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("jetq: JETQ_SLOTS=4,2,1 is for the nodes of `jetq up`")
+
+
 def test_a_name_alive_elsewhere_is_refused_and_another_is_proposed(run_worker, ledger):
     other = NodeFacts("a", "other-machine", "e" * 16, 1, 0, 0, "pc", (), "0")
     ledger.join(other, {}, dead_s=5)

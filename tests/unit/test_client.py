@@ -85,11 +85,19 @@ def test_many_are_sent_in_the_order_of_the_calls(cluster):
 
 
 def test_of_many_a_bad_call_sends_nothing_of_its_batch_and_the_client_goes_on(cluster):
-    with pytest.raises(UsageError, match="are not JSON"):
+    said = r"^calls\[300\]: the arguments of yard.count are not JSON: .*; nothing from calls\[200\] on was sent$"
+    with pytest.raises(UsageError, match=said):
         cluster.submit_many("yard.count", [*([number] for number in range(300)), [object()]], labels=["zone=yard"])
 
     assert len(cluster.jobs()) == 200
     assert cluster.submit("yard.count", 3, job_id="mine").state == "QUEUED"
+
+
+def test_of_many_a_call_that_is_no_list_is_named_before_anything_is_sent(cluster):
+    with pytest.raises(UsageError, match=r"^calls\[1\] must be a list of arguments .* not 'b.mp4'; nothing was sent$"):
+        cluster.submit_many("yard.count", [["a.mp4"], "b.mp4"])
+
+    assert cluster.jobs() == []
 
 
 def test_of_many_arguments_that_look_like_the_template_stay_what_they_are(cluster):

@@ -324,6 +324,14 @@ def test_route_and_show_say_that_not_all_nodes_know_a_task(yard, jetq):
     assert jetq("route", "yard.see")[1] == "the shared queue\n"
 
 
+def test_slots_of_several_nodes_in_the_environment_are_no_concern_of_other_verbs(yard, jetq, monkeypatch):
+    yard.node("a")
+    monkeypatch.setenv("JETQ_SLOTS", "4,2,1")
+
+    assert jetq("submit", "yard.count", "1")[0] == 0
+    assert jetq("node", "list", "--json")[0] == 0
+
+
 def test_what_no_node_carries_names_the_flag_that_waits(yard, jetq):
     yard.node("a")
 

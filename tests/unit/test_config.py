@@ -1,0 +1,19 @@
+"""Settings from the environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from jetq.config import Settings
+from jetq.errors import UsageError
+
+
+def test_slots_of_several_nodes_are_only_jetq_ups_business():
+    assert Settings.from_environ({"JETQ_SLOTS": "4,2,1"}).slots is None
+    assert Settings.from_environ({"JETQ_SLOTS": "4"}).slots == 4
+
+
+@pytest.mark.parametrize("text", ["many", "4,many", "4,"])
+def test_slots_that_are_no_numbers_are_refused(text):
+    with pytest.raises(UsageError, match="a number is needed"):
+        Settings.from_environ({"JETQ_SLOTS": text})
