@@ -36,11 +36,19 @@ def broker_url(settings: Settings) -> str:
     return url
 
 
-def open_store(settings: Settings, url: str | None = None) -> RedisStore:
-    """Return the ledger. ``url``: of a broker that was checked before; None: find and check it."""
+def open_store(settings: Settings, url: str | None = None, *, answer_s: float | None = None) -> RedisStore:
+    """Return the ledger.
+
+    Args:
+        settings: the cluster's.
+        url: of a broker that was checked before; None: find and check it.
+        answer_s: patience for one answer, without a second try; None: as long as work may wait.
+    """
     from jetq.store.redis import RedisStore, connect
 
-    return RedisStore(connect(url or broker_url(settings)), settings.cluster, ttl_s=settings.result_ttl_s)
+    patience: dict[str, Any] = {} if answer_s is None else {"timeout_s": answer_s, "retries": 0}
+    client = connect(url or broker_url(settings), **patience)
+    return RedisStore(client, settings.cluster, ttl_s=settings.result_ttl_s)
 
 
 class Producer:

@@ -73,7 +73,7 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb, or say which one is nearest."""
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
+        if args and args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise UsageError(f"there is no verb {args[0]!r}{_nearest(args[0])}")
         return super().resolve_command(ctx, args)
 

@@ -18,7 +18,7 @@ Examples:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes jetq's verbs and flags in SHELL."""
+    """Print the script that completes verbs, flags and the names of nodes, tasks and newest jobs in SHELL."""
     kind = get_completion_class(shell)
     if kind is None:
         raise UsageError(f"click has no completion for {shell}")

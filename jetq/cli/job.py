@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from jetq.cli.complete import job_ids, task_names
 from jetq.cli.format import brief, duration, moment, print_fields, print_json, print_table, say
 from jetq.cli.jobfiles import files, logs
 from jetq.cli.options import Where, broker_options, json_option
@@ -35,7 +36,7 @@ command.add_command(files)
 
 @command.command("list", epilog="Example: jetq job list --state RUNNING --limit 20")
 @click.option("--state", type=click.Choice([s.value for s in JobState], case_sensitive=False), help="Only these.")
-@click.option("--name", metavar="TASK", help="Only jobs of this task.")
+@click.option("--name", metavar="TASK", shell_complete=task_names, help="Only jobs of this task.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=1000, help="Look at the newest N.  [default: 1000]")
 @json_option
 @broker_options
@@ -59,7 +60,7 @@ def list_jobs(
 
 
 @command.command("show", epilog="Example: jetq job show ID --json")
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @json_option
 @broker_options
 def show(*, job_id: str, as_json: bool, where: Where) -> None:
@@ -94,7 +95,7 @@ def show(*, job_id: str, as_json: bool, where: Where) -> None:
 
 
 @command.command("wait", epilog="Example: jetq job wait ID --timeout 60 && echo done")
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @click.option("--timeout", type=float, metavar="S", help="Wait for at most S seconds.")
 @json_option
 @broker_options
@@ -110,7 +111,7 @@ def wait(
 
 
 @command.command("cancel", epilog="Example: jetq job cancel ID --reason 'wrong camera'")
-@click.argument("job_ids", metavar="ID...", nargs=-1, required=True)
+@click.argument("job_ids", metavar="ID...", nargs=-1, required=True, shell_complete=job_ids)
 @click.option("--reason", default="cancelled from the command line", help="Kept in the job's record.")
 @json_option
 @broker_options

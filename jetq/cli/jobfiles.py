@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
+from jetq.cli.complete import job_ids
 from jetq.cli.format import moment, print_json, print_table, say
 from jetq.cli.options import Where, broker_options, json_option
 from jetq.service.remains import LogLine, Remains
 
 
 @click.command(epilog="Example: jetq job logs -f ID")
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended, wherever it moves.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt; 1 is the first.")
 @json_option
@@ -40,7 +41,7 @@ def logs(*, job_id: str, follow: bool, attempt: int | None, as_json: bool, where
 
 
 @click.command(epilog="Example: jetq job files ID --get out")
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @click.option("--get", "into", metavar="DIR", type=Path, help="Copy them there.")
 @json_option
 @broker_options

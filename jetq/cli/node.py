@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from jetq.cli.complete import node_names
 from jetq.cli.format import brief, duration, gibibytes, percent, print_fields, print_json, print_table
 from jetq.cli.options import Where, broker_options, json_option
 from jetq.errors import NoSuchNode
@@ -45,7 +46,7 @@ def list_nodes(*, as_json: bool, where: Where) -> None:
 
 
 @command.command("show", epilog="Example: jetq node show node-1 --json")
-@click.argument("name")
+@click.argument("name", shell_complete=node_names)
 @json_option
 @broker_options
 def show(*, name: str, as_json: bool, where: Where) -> None:
@@ -80,7 +81,7 @@ def show(*, name: str, as_json: bool, where: Where) -> None:
 
 
 @command.command("drain", epilog="Example: jetq node drain node-1 --grace 60 --why 'new kernel' --wait")
-@click.argument("name")
+@click.argument("name", shell_complete=node_names)
 @click.option("--grace", "grace_s", type=float, metavar="S", help="Time for what runs to end.  [JETQ_GRACE_S]")
 @click.option("--why", default="drained from the command line", help="Shown beside the node.")
 @click.option("--wait", is_flag=True, help="Return when nothing is left on it.")
@@ -103,7 +104,7 @@ def drain(*, name: str, grace_s: float | None, why: str, wait: bool, as_json: bo
 
 
 @command.command("resume", epilog="Example: jetq node resume node-1")
-@click.argument("name")
+@click.argument("name", shell_complete=node_names)
 @json_option
 @broker_options
 def resume(*, name: str, as_json: bool, where: Where) -> None:
@@ -116,7 +117,7 @@ def resume(*, name: str, as_json: bool, where: Where) -> None:
 
 
 @command.command("forget", epilog="Example: jetq node forget node-1")
-@click.argument("name")
+@click.argument("name", shell_complete=node_names)
 @json_option
 @broker_options
 def forget(*, name: str, as_json: bool, where: Where) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from jetq.cli.complete import task_names
 from jetq.cli.format import print_json, print_table, say
 from jetq.cli.options import Where, broker_options, byte_count, json_option, words
 from jetq.model.needs import Needs, with_task
@@ -20,7 +21,7 @@ Examples:
   jetq route video.analyze --explain
   jetq route yard.count --label zone=yard --strategy least_connections --json"""
 )
-@click.argument("name")
+@click.argument("name", shell_complete=task_names)
 @click.option("--explain", "explained", is_flag=True, help="Print the numbers of every node and why.")
 @click.option("--label", "labels", multiple=True, metavar="L", help="The node must carry it; may be repeated.")
 @click.option("--gpu", is_flag=True, help="The job holds a GPU.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from jetq.cli.complete import task_names
 from jetq.cli.format import print_json, say
 from jetq.cli.job import finish
 from jetq.cli.options import Where, broker_options, byte_count, json_option, words
@@ -26,7 +27,7 @@ Examples:
   jetq submit yard.count '{"camera": 3}' frames=100 --label zone=yard
   jetq submit yard.count 3 --priority urgent --expires 60 --json"""
 )
-@click.argument("name")
+@click.argument("name", shell_complete=task_names)
 @click.argument("args", nargs=-1, metavar="[ARG | K=V]...")
 @click.option("--label", "labels", multiple=True, metavar="L", help="The node must carry it; may be repeated.")
 @click.option("--priority", metavar="P", shell_complete=words(*PRIORITIES), help="urgent, normal or low.")

@@ -10,7 +10,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from jetq.errors import BrokerDown, NotDurable
+from jetq.errors import BrokerDown, BrokerUnfit, NotDurable
 from jetq.model.address import Address
 from jetq.store import keys, scripts
 
@@ -92,6 +92,8 @@ class Link:
     def _read(self, command: str, *args: Any) -> Any:
         try:
             return self.client.execute_command(command, *args)
+        except redis.exceptions.NoPermissionError as exc:
+            raise BrokerUnfit(f"the broker's user may not ask this ({exc}); use the login of a node") from exc
         except _LOST as exc:
             raise BrokerDown(_AWAY.format(exc)) from exc
 

@@ -185,8 +185,12 @@ class RedisStore(LeaderSide):
 
     def jobs(self, limit: int = 1000) -> list[JobRow]:
         """Return the newest jobs, newest first."""
-        found = (self.job(text(x)) for x in self._read("ZRANGE", f"{self.prefix}jobs", 0, limit - 1, "REV"))
+        found = (self.job(job_id) for job_id in self.job_ids(limit))
         return [row for row in found if row is not None]
+
+    def job_ids(self, limit: int) -> list[str]:
+        """Return the ids of the newest jobs, newest first."""
+        return [text(job) for job in self._read("ZRANGE", f"{self.prefix}jobs", 0, limit - 1, "REV")]
 
     def nodes(self) -> list[NodeRow]:
         """Return all known nodes by name."""
