@@ -7,6 +7,7 @@
     │   └── NoNodeCarries     a required label, GPU or memory that no node has
     ├── BrokerError           the broker cannot be used
     │   ├── BrokerDown        it does not answer (exit 69)
+    │   │   ├── BrokerFull    it has no memory left: nobody can write
     │   │   └── BrokerUnsure  it was started anew, and nodes are still telling it what runs
     │   └── BrokerUnfit       too old, a cluster, wrong scheme, wrong password, TLS to a plain port (exit 2)
     ├── NodeAlive             a node that still beats cannot be forgotten
@@ -73,6 +74,13 @@ class BrokerDown(BrokerError):
     """The broker does not answer."""
 
     exit_code = 69
+
+
+class BrokerFull(BrokerDown):
+    """The broker answers, but takes no writes of anybody."""
+
+    def __init__(self) -> None:
+        super().__init__("the broker has no memory left (maxmemory), so nothing can be written; raise it, or free some")
 
 
 class BrokerUnsure(BrokerDown):

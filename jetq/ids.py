@@ -8,6 +8,8 @@ import uuid
 
 from jetq.errors import UsageError
 
+#: The longest id that a publish takes from Celery's side (bytes): it has to fit in a lane's page.
+LONGEST_ID = 255
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.-]+)?")
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")

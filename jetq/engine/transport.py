@@ -62,8 +62,14 @@ def order_for(name: str, options: dict[str, Any], number: int, default_strategy:
 
 
 def parcel_for(message: dict[str, Any], needs: Needs) -> Parcel:
-    """Return a message as a parcel: it gets a publication number, and its times move to the ledger's clock."""
+    """Return a message as a parcel: it gets a publication number, and its times move to the ledger's clock.
+
+    Raises:
+        UsageError: its id is too long.
+    """
     headers = message["headers"]
+    if len(headers["id"].encode()) > ids.LONGEST_ID:
+        raise UsageError(f"the id {headers['id'][:40]!r}… is too long: use up to {ids.LONGEST_ID} bytes")
     delay_s = _from_now(headers.get("eta"))
     expires_s = _from_now(headers.get("expires"))
     headers["eta"] = headers["expires"] = None

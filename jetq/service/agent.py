@@ -92,7 +92,9 @@ class Agent:
         self._joined: tuple[str, ...] | None = None  # names of the tasks the ledger knows of; None: not joined
         self._fence = Fence(dead_s=dead_s, clock=clock)
         self._lanes = Lanes(lanes, commands, self._fence, slots=facts.slots, mark=mark, dead_s=dead_s, clock=clock)
-        self._beater = Beater(facts, ledger, probe, self._word, clock=clock, answered=self._answered)
+        self._beater = Beater(
+            *(facts, ledger, probe, self._word), clock=clock, answered=self._answered, unserved=self._fence.unserved
+        )
         self._drain = Drain(ledger, facts.name, facts.epoch, clock=clock)
         leader = Leader(ledger, facts.name, facts.epoch, lambda: self._lanes.running, dead_s=dead_s, clock=clock)
         chores = Chores(ledger, delivery, leader, dead_s=dead_s)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from jetq.clock import Clock
+from jetq.errors import BrokerFull
 from jetq.log import Log
 from jetq.model.beat import Beat, BeatReply, NodeFacts
 from jetq.policy import boards, net, strategies
@@ -38,14 +39,16 @@ class Beater:
         *,
         clock: Clock,
         answered: Callable[[BeatReply, float], None],
+        unserved: Callable[[float], None],
     ) -> None:
-        """``answered`` gets each answer, and when its beat was begun to be sent."""
+        """``answered`` gets each answer, ``unserved`` the lack of one that is everybody's, with the beat's time."""
         self._facts = facts
         self._keeper = keeper
         self._probe = probe
         self._word = word
         self._clock = clock
         self._answered = answered
+        self._unserved = unserved
         self._health = Health()
         self._rtt = net.smooth_rtt()
         self._prior = boards.prior(facts.board)
@@ -66,12 +69,16 @@ class Beater:
         """Send one beat.
 
         Raises:
-            BrokerDown: no answer.
+            BrokerDown: no answer, or none that counts.
         """
         with self._lock:
             beat = self._made()
             sent_s = self._clock()
-            reply = self._keeper.beat(beat)
+            try:
+                reply = self._keeper.beat(beat)
+            except BrokerFull:
+                self._unserved(sent_s)
+                raise
             self._rtt = self._rtt.after(self._clock() - sent_s, self._clock())
             self._health.ended(self._clock(), ended=reply.ended, failed=reply.failed)
         self._answered(reply, sent_s)

@@ -75,8 +75,13 @@ class Fence:
     def heed(self, proof: Proof) -> None:
         """Go on while nobody can beat: the machine of the broker is there, and the broker is down."""
         at_s = proof.look()
+        if at_s is not None:
+            self.unserved(at_s)
+
+    def unserved(self, at_s: float) -> None:
+        """At ``at_s`` the broker was within reach, and nobody could beat."""
         with self._lock:
-            if self._until_s and at_s is not None:
+            if self._until_s:
                 self._put_off(at_s)
 
     def refused(self, reason: str) -> None:

@@ -10,7 +10,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from jetq.errors import BrokerDown, BrokerUnfit, NotDurable
+from jetq.errors import BrokerDown, BrokerFull, BrokerUnfit, NotDurable
 from jetq.model.address import Address
 from jetq.store import keys, scripts
 
@@ -82,6 +82,8 @@ class Link:
     def _run(self, name: str, *args: Any) -> Any:
         try:
             return run_script(self.client, scripts.script(name), self.prefix, args)
+        except redis.exceptions.OutOfMemoryError as exc:
+            raise BrokerFull from exc
         except _LOST as exc:
             raise BrokerDown(_AWAY.format(exc)) from exc
 

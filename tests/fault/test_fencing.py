@@ -191,3 +191,22 @@ def test_a_node_that_is_cut_off_ends_its_work_at_four_seconds_and_comes_back(
         what="the next run",
     )
     assert node.popen.poll() is None
+
+
+def test_a_broker_without_memory_fences_nobody(quick_node, send, ledger, note, wait_until):
+    node = quick_node()
+    job = send("fault.hold", str(note), 4 * DEAD_S)
+    tree = wait_until(lambda: pids(note), what="the task's start")
+    first = epoch(ledger)
+
+    ledger.client.config_set("maxmemory", 1)
+    try:
+        again_s = boot_s() + 3 * DEAD_S
+        wait_until(lambda: boot_s() > again_s, what="the time")
+    finally:
+        ledger.client.config_set("maxmemory", 0)
+
+    wait_until(lambda: ledger.job(job).state == "SUCCEEDED", within_s=30, what="the task's end")
+    assert pids(note) == tree, "its body ran once"
+    assert (ledger.job(job).attempts, epoch(ledger)) == (0, first)
+    assert "has no memory left" in node.log

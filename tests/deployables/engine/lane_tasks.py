@@ -5,10 +5,15 @@ from __future__ import annotations
 import builtins
 import os
 import signal
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import redis
 from celery import Celery, Task, current_task, shared_task
+
+import jetq
 
 R = redis.Redis.from_url(os.environ["JETQ_BROKER_URL"])
 
@@ -165,7 +170,16 @@ def much_more(size):
 @shared_task(name="yard.token")
 def token():
     ran()
-    return os.environ["JETQ_JOB_ID"], os.environ["JETQ_TOKEN"]
+    return os.environ["JETQ_JOB_ID"], os.environ["JETQ_TOKEN"], jetq.token()
+
+
+@shared_task(name="yard.tokens")
+def tokens():
+    """Give the token as a thread of the body and a process that it starts see it."""
+    with ThreadPoolExecutor(1) as pool:
+        seen = [jetq.token(), pool.submit(jetq.token).result()]
+    code = "import jetq; print(jetq.token())"
+    return [*seen, subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()]
 
 
 @shared_task(name="yard.labelled", jetq={"labels": ["node=a"], "strategy": "least_connections"})

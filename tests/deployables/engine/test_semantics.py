@@ -7,6 +7,9 @@ import importlib
 import pytest
 from celery import chain, chord, group
 
+import jetq
+from jetq.errors import UsageError
+
 
 @pytest.fixture(params=["fork", "spawn"])
 def lane(request, start_node):
@@ -64,11 +67,29 @@ def test_everything_celery_does_passes_through_the_ledger(bench, lane) -> None:
         chord([s("yard.boom"), s(count, 1)], s(total)).apply_async().get(timeout=20)
 
     token = s("yard.token").apply_async()
-    assert token.get(timeout=20)[0] == token.id
+    job_id, exported, given = token.get(timeout=20)
+    assert (job_id, exported) == (token.id, given)
     assert bench.app.send_task(count, (1,), priority=6).get(timeout=20) == 2
     assert bench.app.send_task(count, (1,), jetq={"labels": ["node=a"]}).get(timeout=20) == 2
     bench.ended(bench.app.send_task(count, (1,), ignore_result=True).id)
     bench.idle()
+
+
+def test_a_body_its_threads_and_its_processes_see_one_token_and_the_next_run_another(bench, lane) -> None:
+    one, two = (bench.app.send_task("yard.tokens").get(timeout=30) for _ in range(2))
+
+    assert len(one) == 3 and len({*one}) == 1
+    assert len({*two}) == 1 and one != two
+
+
+def test_there_is_no_token_outside_of_a_job() -> None:
+    with pytest.raises(UsageError, match="in the body of a task"):
+        jetq.token()
+
+
+def test_an_id_that_is_too_long_is_refused(bench) -> None:
+    with pytest.raises(UsageError, match="up to 255 bytes"):
+        bench.app.send_task("yard.count", (1,), task_id="x" * 256)
 
 
 def test_map_and_chunks_are_jobs_too(bench, lane) -> None:
