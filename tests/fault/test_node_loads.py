@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 SHOP = """
@@ -89,3 +92,15 @@ def test_a_node_says_once_that_it_runs_as_root(start_node):
     node = start_node()
 
     assert node.log.count("superuser") <= 1
+
+
+def test_a_node_whose_tasks_can_be_loaded_no_more_ends_with_one_line(start_node, app_dir, node_state):
+    node = start_node()
+    (app_dir / "tasks" / "yard.py").write_text("1 / 0")
+
+    os.kill(node.pid_of("tasks"), signal.SIGKILL)
+
+    assert node.wait() == 2
+    said = [line for line in node.log.splitlines() if line.startswith("jetq: ")]
+    assert len(said) == 1 and "module tasks.yard raises on import (line 1): ZeroDivisionError" in said[0]
+    assert node_state("a") == "gone"

@@ -7,6 +7,7 @@ import pytest
 from jetq import ids
 from jetq.model.beat import Beat, Metrics, NodeFacts
 from jetq.model.needs import Needs
+from jetq.model.survey import Judgement
 from jetq.policy import strategies
 from jetq.store import keys
 from jetq.store.base import Order, Parcel, Placed
@@ -268,3 +269,15 @@ def test_jobs_of_a_forgotten_node_wait_for_another_that_knows_their_task(cluster
     assert cluster.row(parcel).reason == "no live node knows its task"
     cluster.node("c", "t.one", "t.two")
     assert cluster.claim(parcel, "c") == "run"
+
+
+def test_a_task_of_a_dead_node_is_asked_for_no_less_and_its_jobs_wait(cluster) -> None:
+    cluster.node("a", "t.one")
+    cluster.node("b", "t.one", "t.two")
+    _, parcel = cluster.put("t.two")
+    lead = cluster.store.lead("a", cluster.epochs["a"], lease_s=5)
+
+    dead = Judgement("b", cluster.epochs["b"], 1, "dead", "no beat for 5 s")
+    assert cluster.store.judge(cluster.epochs["a"], lead.term, dead)
+
+    assert (cluster.row(parcel).state, cluster.row(parcel).reason) == ("QUEUED", "no live node knows its task")
