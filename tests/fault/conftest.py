@@ -233,6 +233,7 @@ def start_node(
         argv = [*process.self_argv("worker", "--name", name, "--slots", "2", "--app-dir", str(app_dir)), *flags]
         if host is not None:
             argv = ["ip", "netns", "exec", host.name, *argv]
+        before = run_of(ledger, name)
         with log.open("w") as out:
             popen = subprocess.Popen(
                 argv,
@@ -246,7 +247,11 @@ def start_node(
         node = Node(name, url, popen, log, host.network if host else process.network())
         started.append(node)
         if up:
-            wait_until(lambda: state_of(ledger, name) == "up", within_s=60, what=f"node {name} up\n{node.log}")
+            wait_until(
+                lambda: state_of(ledger, name) == "up" and run_of(ledger, name) != before,
+                within_s=60,
+                what=f"node {name} up\n{node.log}",
+            )
         return node
 
     yield start
@@ -264,6 +269,11 @@ def host() -> Iterator[Host]:
     made.remove()  # of a run that was killed
     yield made.build()
     made.remove()
+
+
+def run_of(ledger: RedisStore, name: str) -> str:
+    """Return the epoch of a node's last run, "" if it is unknown."""
+    return next((row.epoch for row in ledger.nodes() if row.name == name), "")
 
 
 def state_of(ledger: RedisStore, name: str) -> str:
