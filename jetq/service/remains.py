@@ -160,9 +160,9 @@ class Remains:
             states = {row.name: row.state for row in self._patiently(self._reader.nodes)}
             state = states.get(node, "forgotten")
             why = f"node {node} {exc}" if state == "up" else f"node {node} ({state}) {exc}"
-            if self.away.get(node) != why:
-                self.away[node] = why
+            if node not in self.away:
                 self._tell(why)
+            self.away[node] = why
             return None
         self.away.pop(node, None)
         return answer

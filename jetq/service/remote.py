@@ -118,7 +118,7 @@ class NodePort:
             connection.close()
 
     def _away(self, exc: Exception) -> PortFault:
-        why = "no answer" if isinstance(exc, TimeoutError) else str(exc) or type(exc).__name__
+        why = "timed out" if isinstance(exc, TimeoutError) else getattr(exc, "strerror", None) or str(exc)
         return PortFault(f"does not answer at {self._host} port {self._port} ({why})")
 
 

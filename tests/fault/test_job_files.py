@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -185,3 +186,24 @@ def test_the_run_before_a_retry_is_found_on_its_own_node(start_node, send, ended
     assert lines_of(jetq("job", "logs", job_id).stdout)[-1] == "retry 1"
     assert "retry 0" in lines_of(jetq("job", "logs", job_id).stdout)
     assert [event["what"] for event in ledger.job(job_id).history] == ["again"]
+
+
+def test_following_goes_on_where_a_dead_nodes_job_runs_again(start_node, send, ledger, redis_url, tmp_path, wait_until):
+    first = start_node("a")
+    job_id = send("said.lines", 2, str(tmp_path / "go"))
+    argv = [sys.executable, "-m", "jetq", "job", "logs", "-f", job_id]
+    env = {**os.environ, "JETQ_BROKER_URL": redis_url}
+    with subprocess.Popen(argv, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reader:
+        seen = reader.stdout.readline()
+        start_node("b")
+        os.kill(first.guard, signal.SIGKILL)
+        wait_until(lambda: (row := ledger.job(job_id)).nodes == ["b"] and row.started_at, within_s=40, what="it moved")
+        (tmp_path / "go").touch()
+        out, said = reader.communicate(timeout=40)
+
+    assert seen == "line 0\n"
+    assert out == "line 0\nline 1\n"
+    assert "== attempt 2 on b" in said
+    assert said.count("jetq: node a") == 1
+    assert "does not answer" in said
+    assert reader.returncode == 1
