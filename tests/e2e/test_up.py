@@ -12,8 +12,11 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+
+from jetq.store.redis import RedisStore, connect
 
 ROOT = Path(__file__).resolve().parents[2]
 JETQ = [sys.executable, str(ROOT / "jetq" / "_run.py")]
@@ -181,6 +184,8 @@ def test_a_printed_line_joins_another_node(machine, wait_until):
     worker = machine.start(*line[1:], "--name", "board-2", "--slots", "1")
     wait_until(lambda: machine.nodes().get("board-2", {}).get("state") == "up", within_s=90)
     result = machine.jetq("submit", "demo.nap", "0.01", "--label", "node=board-2", "--wait")
+    ledger = RedisStore(connect(machine.state()["url"]), "jetq")
+    served_at = [urlsplit(json.loads(ledger.door(name))["url"]).hostname for name in ("node-1", "board-2")]
     open_door = machine.jetq("node", "list", "--broker", f"redis://127.0.0.2:{port}", code=2)
     worker.terminate()
     worker.communicate(timeout=60)
@@ -189,6 +194,9 @@ def test_a_printed_line_joins_another_node(machine, wait_until):
     password = (machine.folder / "password").read_text()
     assert line[:2] == ["jetq", "worker"]
     assert password in facts["join"]
+    assert line[-2:] == ["--http", "auto"]
+    assert served_at[0] == "127.0.0.2"
+    assert served_at[1].startswith("127.")
     assert password not in facts["broker"]
     assert result == "0.01\n"
     assert "refuses the password" in open_door
