@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from jetq.cli.complete import job_ids
-from jetq.cli.complete import job_ids
 from jetq.cli.format import moment, print_json, print_table, say
 from jetq.cli.options import Where, broker_options, json_option
 from jetq.service.remains import LogLine, Remains
