@@ -53,7 +53,7 @@ def workers(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="jetq-bench-log-")))
         children = []
         for m in machines:
-            env = {**_clean(), **(extra or {}), "BENCH_SPEED": str(m.speed)}
+            env = {**_clean(), **(extra or {}), "BENCH_SPEED": str(m.speed), "XDG_DATA_HOME": str(folder)}
             out = stack.enter_context((folder / f"{m.name}.log").open("wb"))
             argv, own = _routed(m, url) if kind.routed else _plain(m, url, kind)
             child = process.spawn(argv, env={**env, **own}, cwd=ROOT, stdout=out, stderr=out)

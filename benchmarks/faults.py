@@ -77,7 +77,7 @@ class Scene:
         self._record = folder / "record"
         self._record.touch()
         clean = {k: v for k, v in os.environ.items() if not k.startswith("JETQ_")}
-        env = {**clean, **settings(url).as_environ(), RECORD: str(self._record)}
+        env = {**clean, **settings(url).as_environ(), RECORD: str(self._record), "XDG_DATA_HOME": str(folder)}
         self.nodes = {name: Node(name, env, folder / f"{name}.log") for name in NAMES}
 
     def keep(self) -> bool:
