@@ -19,7 +19,7 @@ from jetq.errors import (
     WaitTimeout,
 )
 from jetq.model.job import JobRow, JobState
-from jetq.service.remains import NodeFile, Remains
+from jetq.service.jobfiles.remains import NodeFile, Remains
 from jetq.store.base import Reader
 
 #: The wait between two looks at a job grows from the first to the second (s).

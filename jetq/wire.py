@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jetq.model.claim import Ended
     from jetq.probe.base import Probe
     from jetq.service.agent import Agent
-    from jetq.service.jobfiles import JobFiles
+    from jetq.service.jobfiles.node import JobFiles
     from jetq.store.base import Delivery, Placed
     from jetq.store.redis import RedisStore
 
@@ -136,7 +136,7 @@ def build_agent(settings: Settings, mark: str, make_app: Callable[[], Celery], *
     from jetq.model.address import Address
     from jetq.service.agent import Agent
     from jetq.service.facts import node_facts
-    from jetq.service.jobfiles import JobFiles
+    from jetq.service.jobfiles.node import JobFiles
     from jetq.service.reach import Reach
 
     probe = open_probe()

@@ -10,7 +10,7 @@ import click
 from jetq.cli.complete import job_ids
 from jetq.cli.format import moment, print_json, print_table, say
 from jetq.cli.options import Where, broker_options, json_option
-from jetq.service.remains import LogLine, Remains
+from jetq.service.jobfiles.remains import LogLine, Remains
 
 
 @click.command(epilog="Example: jetq job logs -f ID")

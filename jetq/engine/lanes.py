@@ -17,7 +17,7 @@ from jetq.engine.child import PAGE, own_slots, quieten, tracer_for
 from jetq.engine.consumer import Consumer
 from jetq.engine.request import LaneSide
 from jetq.engine.run import patiently
-from jetq.service.outlet import OUTPUT
+from jetq.service.jobfiles.outlet import OUTPUT
 from jetq.store import keys
 from jetq.store.redis import RedisStore, connect
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from jetq.engine.current import Run, run
 from jetq.errors import JetqError
-from jetq.service.folders import JOBS_DIR, files_dir_of
-from jetq.service.outlet import StandardOutlet, standard_outlet
+from jetq.service.jobfiles.folders import JOBS_DIR, files_dir_of
+from jetq.service.jobfiles.outlet import StandardOutlet, standard_outlet
 
 _NAMES = ("JETQ_JOB_ID", "JETQ_TOKEN", "JETQ_ATTEMPT", "JETQ_FILES_DIR")
 

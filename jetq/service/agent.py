@@ -16,7 +16,7 @@ from jetq.service.beats import Beater, Word
 from jetq.service.drain import Drain
 from jetq.service.duties import ChoreLedger, Chores, duties
 from jetq.service.fence import UNPLANNED, Fence, Over, Proof
-from jetq.service.jobfiles import JobFiles
+from jetq.service.jobfiles.node import JobFiles
 from jetq.service.lane import KINDS, Lane, LaneCommands
 from jetq.service.lanes import Lanes, union
 from jetq.service.leader import Leader

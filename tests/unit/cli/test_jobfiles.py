@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from jetq import JetQ
-from jetq.service.files import FileServer
-from jetq.service.folders import JobFolders
-from jetq.service.joblog import LogFile
+from jetq.service.jobfiles.folders import JobFolders
+from jetq.service.jobfiles.log import LogFile
+from jetq.service.jobfiles.server import FileServer
 
 
 @pytest.fixture

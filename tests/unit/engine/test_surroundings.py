@@ -11,7 +11,7 @@ import jetq
 from jetq.engine import current
 from jetq.engine.surroundings import Surroundings
 from jetq.errors import JetqError
-from jetq.service.folders import JOBS_DIR
+from jetq.service.jobfiles.folders import JOBS_DIR
 
 
 def run_of(job_id: str) -> current.Run:

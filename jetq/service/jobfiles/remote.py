@@ -12,9 +12,9 @@ from urllib.parse import quote, urlsplit
 
 from jetq import process
 from jetq.errors import JetqError
-from jetq.service.files import Door, is_loopback
-from jetq.service.folders import FileRow
-from jetq.service.joblog import RunLog
+from jetq.service.jobfiles.folders import FileRow
+from jetq.service.jobfiles.log import RunLog
+from jetq.service.jobfiles.server import Door, is_loopback
 
 T = TypeVar("T")
 #: Time for a node to answer (s).

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jetq.errors import JetqError
-from jetq.service.folders import JobFolders, folder_name, job_of, take
+from jetq.service.jobfiles.folders import JobFolders, folder_name, job_of, take
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection
 from jetq.config import Settings
 from jetq.errors import JetqError
 from jetq.log import Log
-from jetq.service.files import FileServer
-from jetq.service.folders import JOBS_DIR, JobFolders, take
-from jetq.service.outlet import OUTPUT
-from jetq.service.output import Collector
-from jetq.service.sweeper import Sweeper
+from jetq.service.jobfiles.collector import Collector
+from jetq.service.jobfiles.folders import JOBS_DIR, JobFolders, take
+from jetq.service.jobfiles.outlet import OUTPUT
+from jetq.service.jobfiles.server import FileServer
+from jetq.service.jobfiles.sweeper import Sweeper
 
 _log = Log("files")
 

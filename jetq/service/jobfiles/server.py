@@ -29,8 +29,8 @@ from jetq import process
 from jetq.broker import Listen
 from jetq.errors import UsageError
 from jetq.log import Log
-from jetq.service.folders import JobFolders
-from jetq.service.joblog import open_from, run_logs
+from jetq.service.jobfiles.folders import JobFolders
+from jetq.service.jobfiles.log import open_from, run_logs
 from jetq.video.fileserver import address_towards, byte_span
 
 LOOPBACK = "127.0.0.1"

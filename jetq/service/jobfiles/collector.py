@@ -11,9 +11,9 @@ import struct
 import threading
 
 from jetq.log import Log
-from jetq.service.folders import JobFolders
-from jetq.service.joblog import LogFile
-from jetq.service.outlet import Label, Whose, pending_bytes
+from jetq.service.jobfiles.folders import JobFolders
+from jetq.service.jobfiles.log import LogFile
+from jetq.service.jobfiles.outlet import Label, Whose, pending_bytes
 
 _READ_BYTES = 65536
 #: A process that connects hands its pipe over at once; it is waited for at most so long (s).

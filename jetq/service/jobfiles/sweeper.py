@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jetq.log import Log
-from jetq.service.folders import JobFolders, job_of
+from jetq.service.jobfiles.folders import JobFolders, job_of
 
 #: More folders than this are too much, however small they are: a file system runs out of inodes, too.
 MOST_JOBS = 20_000

@@ -12,9 +12,9 @@ from typing import TypeVar
 from jetq import ids
 from jetq.errors import BrokerDown, FilesAway, NoSuchJob, UsageError
 from jetq.model.job import JobRow
-from jetq.service.folders import FileRow
-from jetq.service.joblog import RunLog
-from jetq.service.remote import NodePort, PortFault
+from jetq.service.jobfiles.folders import FileRow
+from jetq.service.jobfiles.log import RunLog
+from jetq.service.jobfiles.remote import NodePort, PortFault
 from jetq.store.base import Reader
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from jetq.errors import UsageError
-from jetq.service.files import MOST_REQUESTS, Door, FileServer, bind_address, seen_address
-from jetq.service.folders import JobFolders
-from jetq.service.joblog import LogFile, run_logs
+from jetq.service.jobfiles.folders import JobFolders
+from jetq.service.jobfiles.log import LogFile, run_logs
+from jetq.service.jobfiles.server import MOST_REQUESTS, Door, FileServer, bind_address, seen_address
 
 BROKER = "redis://127.0.0.1:6379/0"
 

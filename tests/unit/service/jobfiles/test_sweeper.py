@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from jetq.errors import BrokerDown
-from jetq.service.folders import JobFolders
-from jetq.service.sweeper import Sweeper
+from jetq.service.jobfiles.folders import JobFolders
+from jetq.service.jobfiles.sweeper import Sweeper
 
 DAY_S = 86400.0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jetq.service.joblog import LogFile, Piece, open_from, pieces, run_logs
+from jetq.service.jobfiles.log import LogFile, Piece, open_from, pieces, run_logs
 
 
 def read(folder: Path, run: str, offset: int = 0) -> tuple[int, bytes]:

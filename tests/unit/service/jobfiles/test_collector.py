@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from jetq import process
-from jetq.service.folders import JobFolders
-from jetq.service.joblog import open_from, run_logs
-from jetq.service.outlet import OUTPUT, output_of, standard_outlet
-from jetq.service.output import Collector
+from jetq.service.jobfiles.collector import Collector
+from jetq.service.jobfiles.folders import JobFolders
+from jetq.service.jobfiles.log import open_from, run_logs
+from jetq.service.jobfiles.outlet import OUTPUT, output_of, standard_outlet
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 #: A process that runs jobs as a pool child does.
 CHILD = """
 import os, subprocess, sys
-from jetq.service.outlet import standard_outlet
+from jetq.service.jobfiles.outlet import standard_outlet
 outlet = standard_outlet()
 """
 
