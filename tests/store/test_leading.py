@@ -469,3 +469,18 @@ def test_the_audit_mends_jobs_that_stand_nowhere_and_leaves_the_others(cluster) 
     assert [h["what"] for h in cluster.store.job(waits.job_id).history] == ["mended"]
     assert all(not cluster.store.job(p.job_id).history for p in good)
     assert cluster.store.audit(*lead, "", limit=100)[1] == []
+
+
+def test_a_node_that_leaves_three_messages_lying_rests(cluster) -> None:
+    cluster.node("a", slots=1)
+    lead = led(cluster)
+    _, job = cluster.put()
+
+    states = []
+    for _ in range(3):
+        token = cluster.store.held("a")[0].token
+        cluster.store.heal(*lead, [Verdict(job.job_id, token, "stuck", "a", "its node did not take it")])
+        states.append(cluster.store.nodes()[0].state)
+
+    assert states == ["up", "up", "failing"]
+    assert cluster.state(job) == "QUEUED"

@@ -19,6 +19,10 @@ local function somebody_does_well(but)
   return false
 end
 
+local function rest(node, pause, why)
+  call('HSET', P .. 'node:' .. node, 'state', 'failing', 'failing', stamp(now() + pause), 'why', why)
+end
+
 -- Count a failure. The tenth in a row takes the node out for a while, unless the jobs fail everywhere; the next one
 -- after that pause takes it out again, for longer.
 local function count_failure(node)
@@ -29,8 +33,18 @@ local function count_failure(node)
   streak = streak + 1
   call('HSET', key, 'streak', streak, 'good_at', good, 'pause', pause)
   if streak < STREAK or n[1] ~= 'up' or not somebody_does_well(node) then return end
-  call('HSET', key, 'state', 'failing', 'failing', stamp(now() + pause), 'pause', math.min(pause * 2, LAST_S),
-    'why', streak .. ' jobs failed here one after the other, while other nodes do well')
+  call('HSET', key, 'pause', math.min(pause * 2, LAST_S))
+  rest(node, pause, streak .. ' jobs failed here one after the other, while other nodes do well')
+end
+
+-- Count a message that its node left lying although it had room. The third without an end of any job between takes the
+-- node out for a while: its lane does not read.
+local function count_stuck(node)
+  local key = P .. 'node:' .. node
+  local n = call('HMGET', key, 'state', 'ended', 'stuck', 'stuck_at')
+  local count = (n[4] == n[2] and tonumber(n[3] or 0) or 0) + 1
+  call('HSET', key, 'stuck', count, 'stuck_at', n[2] or 0)
+  if count >= 3 and n[1] == 'up' then rest(node, LAST_S, 'its lane takes no messages although it has room') end
 end
 
 -- Is the pause of a failing node over? (A time too far ahead is one of a clock that was set back.)

@@ -1,6 +1,6 @@
 -- Mend what the leader found broken, each under the token it was found with.
 --
--- uses  base leads room index scarce place ending lose
+-- uses  base leads room index scarce place ending lose failing
 -- ARGV  1 epoch  2 term  3 seed  4 salt 0..1  5 ttl (s)  then 5 a job: id, token, action, node, why
 --       lost   nothing runs it any more: picked again, an attempt is charged
 --       again  picked again without a charge
@@ -35,6 +35,7 @@ local function mend(i, id, token, action, node, why)
   if action == 'find' and (state ~= 'ASSIGNED' or lies(queue_of(o, node), id, o.prio)) then return '' end
   if action == 'stuck' then
     if state ~= 'ASSIGNED' then return '' end
+    count_stuck(node)
     call('LREM', list_key(queue_of(o, node), o.prio), 0, call('GET', P .. 'msg:' .. id))
   end
   return lose(id, why, action == 'lost', seed, salt, A[5])

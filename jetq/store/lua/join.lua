@@ -16,7 +16,7 @@ local kit = redis.sha1hex(table.concat(A, ' ', 17))
 call('HSET', key, 'identity', A[2], 'epoch', A[3], 'seq', 0, 'state', 'starting', 'slots', A[4], 'gpu', A[5], 'mem', A[6],
   'board', A[7], 'labels', A[8], 'version', A[9], 'rates', A[10], 'net', 0, 'planned', 0, 'beat_at', stamp(now()),
   'kit', kit, 'weight', 0, 'trim', 1, 'metrics', '{}', 'running', '[]', 'reserved', '[]', 'failed', 0, 'ended', 0, 'door', A[15])
-call('HDEL', key, 'failing', 'streak', 'good_at', 'pause')
+call('HDEL', key, 'failing', 'streak', 'good_at', 'pause', 'stuck', 'stuck_at')
 call('SADD', P .. 'nodes', node)
 call('SADD', P .. 'boards', A[7])
 call('DEL', P .. 'tasks:' .. node, P .. 'cancel:' .. node)

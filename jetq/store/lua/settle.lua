@@ -18,6 +18,7 @@ if not mine or j[2] ~= A[2] then return 0 end
 if j[1] == state then return 1 end
 if not live then return 0 end
 if state == 'WAITING' then
+  if j[1] ~= 'RUNNING' then return 0 end
   release(id, j[4], salt)
   note(id, 'replaced', j[4], 'replaced by another task that carries its id', true)
   call('HSET', key, 'state', 'WAITING', 'node', '', 'replaced', '1')
