@@ -12,7 +12,7 @@ from jetq import ids, wire
 from jetq import video as films
 from jetq.broker import seen
 from jetq.config import Settings
-from jetq.errors import PublishRefused, UsageError
+from jetq.errors import BrokerDown, PublishRefused, PublishUnknown, UsageError
 from jetq.job import Job
 from jetq.model import needs as needs_of
 from jetq.model.beat import NodeRow
@@ -147,9 +147,12 @@ class JetQ:
             PublishUnknown: the broker did not answer; send it again with the id in the error.
         """
         asked = options or Options()
-        checked = ids.job_id(job_id) if job_id is not None else None
-        self._admit(name, asked)
-        return self._job(self._producer.submit(name, (args, kwargs or {}), asked.plain(), job_id=checked))
+        known_as = ids.job_id(job_id) if job_id is not None else ids.new_job_id()
+        try:
+            self._admit(name, asked)
+        except BrokerDown as exc:  # nothing was sent; whoever sends it again does so under one id from the start
+            raise PublishUnknown(known_as) from exc
+        return self._job(self._producer.submit(name, (args, kwargs or {}), asked.plain(), job_id=known_as))
 
     def submit_many(
         self, name: str, calls: Sequence[Sequence[Any] | Mapping[str, Any]], options: Options | None = None, **more: Any
