@@ -129,6 +129,7 @@ def _before_publish(
     """Gather a publish's jetq options (task, running generation, call) and give callbacks their ids."""
     if routing_key != keys.ROUTED or properties is None or "id" not in (headers or {}):
         return
+    transport.will_publish()
     if isinstance(declare, list):  # no list of that name ever exists, and to find that out costs kombu 5 % of a publish
         declare[:] = [entity for entity in declare if entity.name != keys.ROUTED]
     _freeze(body[2])

@@ -106,6 +106,11 @@ def watch() -> Iterator[list[Placed]]:
         _local.placed = before
 
 
+def will_publish() -> None:
+    """Say that this thread publishes next. A new channel for that is not tried out: the publish itself finds out."""
+    _local.publishes = True
+
+
 class RoutedChannel:
     """What jetq adds to each of kombu's Redis channels."""
 
@@ -118,13 +123,17 @@ class RoutedChannel:
     def _create_client(self, asynchronous: bool = False) -> Any:
         """Return one client per pool: kombu builds a ``redis.Redis`` per command, 59 us each."""
         if asynchronous:
-            return super()._create_client(asynchronous)  # type: ignore[misc]
+            client = super()._create_client(asynchronous)  # type: ignore[misc]
+            if getattr(_local, "publishes", False):
+                client.ping = lambda: True  # how kombu tries a new channel out, for 6 s and without the job's id
+            return client
         if self._plain is None or self._plain.connection_pool is not self.pool:  # type: ignore[attr-defined]
             self._plain = super()._create_client()  # type: ignore[misc]
         return self._plain
 
     def _put(self, queue: str, message: dict[str, Any], **kwargs: Any) -> None:
         """Publish: to a plain queue as kombu does, to ``jetq`` in one script."""
+        _local.publishes = False
         if queue != keys.ROUTED:
             super()._put(queue, message, **kwargs)  # type: ignore[misc]
             return

@@ -117,6 +117,18 @@ def retry(self, story, key, wait_s):
     return os.environ["JETQ_NODE"]
 
 
+@shared_task(name="fault.retry_at", bind=True)
+def retry_at(self, story, key, path):
+    """Ask to run again once a file is there."""
+    tell(story, "start", key)
+    while not Path(path).exists():
+        time.sleep(0.02)
+    if self.request.retries == 0:
+        tell(story, "ask", key)
+        raise self.retry(countdown=0)
+    tell(story, "end", key)
+
+
 @shared_task(name="fault.step")
 def step(words, story, key):
     """A link of a chain: pass on all keys so far."""

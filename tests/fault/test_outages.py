@@ -8,6 +8,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from kombu import pools
 
 from jetq import JetQ, wire
 from jetq.clock import boot_s
@@ -70,6 +71,38 @@ def test_idle_and_busy_nodes_take_new_work_after_each_of_three_outages(
     assert epochs(there.ledger) == before
 
 
+def test_a_body_that_asks_to_run_again_while_the_broker_is_away_does_so_when_it_is_back(
+    start_broker, cluster, story, wait_until, tmp_path
+):
+    broker = start_broker("--appendfsync", "always", appendonly=True)
+    there = cluster(broker, "a")
+    job = there.send("fault.retry_at", str(story), "p", str(tmp_path / "gate"))
+    wait_until(lambda: story.told("start"), what="its start")
+
+    broker.kill()
+    (tmp_path / "gate").touch()
+    wait_until(lambda: story.told("ask"), what="its wish")
+    back_s = boot_s() + OUTAGES_S[0]
+    wait_until(lambda: boot_s() > back_s, within_s=OUTAGES_S[0] + 5, what="the end of the outage")
+    broker.start()
+
+    wait_until(lambda: there.ledger.job(job).ended, within_s=20, what="its end")
+    assert (there.ledger.job(job).state, there.ledger.job(job).attempts) == ("SUCCEEDED", 0)
+    assert (story.told("start")["p"], story.told("end")["p"]) == (2, 1)
+
+
+def test_every_publish_to_a_broker_that_is_gone_fails_soon_and_says_its_id(start_broker):
+    broker = start_broker()
+    send = celery_app(broker.url)
+    broker.kill()
+
+    for job in ("first", "second", "third"):
+        asked_s = boot_s()
+        with pytest.raises(PublishUnknown) as error:
+            send("x", "y", 0, task_id=job)
+        assert (error.value.job_id, boot_s() - asked_s < ANSWER_S) == (job, True)
+
+
 def celery_app(url: str) -> Callable[..., str]:
     app = wire.create_app(Settings.from_environ(broker_url=url), current=False)
     return lambda *args, **how: app.send_task("fault.work", args, **how).id
@@ -81,13 +114,18 @@ def used_celery_app(url: str) -> Callable[..., str]:
     return send
 
 
+def new_celery_app(url: str) -> Callable[..., str]:
+    pools.reset()  # or it would send through the connection of another one
+    return celery_app(url)
+
+
 def client(url: str) -> Callable[..., str]:
     cluster = JetQ(url)
     cluster.nodes()
     return lambda *args, task_id=None: cluster.submit("fault.work", *args, job_id=task_id).id
 
 
-@pytest.mark.parametrize("producer", [celery_app, used_celery_app, client])
+@pytest.mark.parametrize("producer", [new_celery_app, used_celery_app, client])
 def test_what_a_frozen_broker_did_not_answer_is_sent_again_under_its_id_and_runs_once(
     start_broker, cluster, story, wait_until, tmp_path, producer
 ):
