@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -241,9 +241,28 @@ def sweep(prefix: str, *, spare: str = "", within_s: float = 5.0) -> list[int]:
     Raises:
         JetqError: one of them is still there after ``within_s``; the message names it.
     """
+    return _kill_all(lambda: marked(prefix, spare=spare), within_s)
+
+
+def sweep_carriers(within_s: float, **variables: str) -> list[int]:
+    """Kill every process that was started with these variables in its environment, until none is left. Returns pids.
+
+    Raises:
+        JetqError: one of them is still there after ``within_s``; the message names it.
+    """
+
+    def carriers() -> list[int]:
+        wanted = [f"{name}={value}".encode() for name, value in variables.items()]
+        others = set(_pids()) - {os.getpid(), os.getppid()}
+        return sorted(pid for pid in others if set(wanted) <= set(_environ(pid)))
+
+    return _kill_all(carriers, within_s)
+
+
+def _kill_all(find: Callable[[], list[int]], within_s: float) -> list[int]:
     killed: set[int] = set()
     end_s = time.monotonic() + within_s
-    while left := marked(prefix, spare=spare):
+    while left := find():
         killed.update(pid for pid in left if _kill(pid))
         if time.monotonic() > end_s:
             raise JetqError(f"processes {left} cannot be killed; look at them with `ps` (state D waits for a device)")
@@ -268,12 +287,16 @@ def _kill(pid: int, signum: int = signal.SIGKILL) -> bool:
 
 
 def _mark_of(pid: int) -> str:
-    try:
-        block = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:  # gone, or another user's
-        return ""
     key = f"{MARK}=".encode()
-    return next((part[len(key) :].decode(errors="replace") for part in block.split(b"\0") if part.startswith(key)), "")
+    return next((part[len(key) :].decode(errors="replace") for part in _environ(pid) if part.startswith(key)), "")
+
+
+def _environ(pid: int) -> list[bytes]:
+    """Return the environment that a process was started with."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # gone, or another user's
+        return []
 
 
 def born(pid: int) -> int | None:

@@ -12,9 +12,14 @@ from celery.exceptions import Ignore, Reject, Retry, WorkerLostError
 from celery.worker import state
 from celery.worker.request import Request as Stock
 
+from jetq import process
 from jetq.engine.run import FULL, patiently
+from jetq.errors import JetqError
 from jetq.log import Log
 from jetq.store.redis import RedisStore
+
+#: What a dead child has left is given up after this (s): the lane must turn, or it would count as hanging.
+CLEAR_S = 1.0
 
 log = Log("lane")
 
@@ -62,6 +67,7 @@ class Request(Stock):
 
     def _on_child_gone(self, exc_info: Any, exc: BaseException, send_failed_event: bool, return_ok: bool) -> Any:
         where = f"{self.worker_pid}." if self.worker_pid else None
+        self._clear_up()
         now = patiently(LaneSide.store.lost, self.id, LaneSide.node, where, _described(exc))
         log.warning("child.lost", job=self.id, pid=self.worker_pid, why=exc, now=now or "ended")
         state.task_ready(self)
@@ -78,6 +84,16 @@ class Request(Stock):
             self.acknowledge()
             self.send_event("task-retried", exception=repr(exc), traceback="")
         return None
+
+    def _clear_up(self) -> None:
+        """Leave nothing of what the dead child has started: the job may run again at once."""
+        if self.worker_pid:
+            process.kill_group(self.worker_pid)
+        mine = {process.MARK: os.environ[process.MARK]} if process.MARK in os.environ else {}
+        try:
+            process.sweep_carriers(CLEAR_S, JETQ_JOB_ID=self.id, **mine)
+        except JetqError as exc:
+            log.error("child.cannot_clear", job=self.id, why=exc)
 
     def terminate(self, pool: Any, signal: Any = None) -> None:
         """Signal the whole process group of the child that runs this job.

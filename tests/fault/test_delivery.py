@@ -114,3 +114,16 @@ def test_a_kill_in_a_node_leaves_nothing_of_its_work_and_all_of_it_ends_on_a_liv
     if victim == "agent":
         assert {row.nodes[0] for row in rows} == {"b"}
         assert (node.wait(), node.left()) == (1, [])
+
+
+@pytest.mark.parametrize("victim", ["lane", "pool child"])
+def test_a_second_run_begins_when_nothing_is_left_of_the_first(start_node, send, wait_until, end_of, tmp_path, victim):
+    note = tmp_path / "pids"
+    node = start_node("a")
+    job = send("fault.heir", str(note), 600)
+    child, *_ = wait_until(lambda: note.exists() and note.read_text().split(), what="its tree")
+
+    os.kill(node.pid_of("tasks") if victim == "lane" else int(child), signal.SIGKILL)
+
+    (row,) = end_of(job)
+    assert (row.state, row.attempts, row.result) == ("SUCCEEDED", 1, [])

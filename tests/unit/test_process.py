@@ -193,3 +193,14 @@ def marked(mark: str) -> dict[str, str]:
 
 def with_jetq() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(process.__file__).resolve().parent.parent)}
+
+
+def test_what_carries_all_the_variables_is_killed_and_nothing_else():
+    job = ids.random64()
+    mine = process.spawn(SLEEP, env={**os.environ, "JOB": job, "LANE": "a"})
+    other = process.spawn(SLEEP, env={**os.environ, "JOB": job, "LANE": "b"})
+
+    assert process.sweep_carriers(5.0, JOB=job, LANE="a") == [mine.pid]
+
+    assert (mine.wait(10), alive(other.pid)) == (-signal.SIGKILL, True)
+    other.kill()
