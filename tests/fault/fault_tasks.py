@@ -83,6 +83,30 @@ def wait(story, key, path):
     tell(story, "end", key)
 
 
+@shared_task(name="fault.pace")
+def pace(story, key, seconds):
+    """Take so long, or longer on a slow node, and tell the end."""
+    time.sleep(seconds * float(os.environ.get("FAULT_SLOWER", "1")))
+    tell(story, "end", key)
+
+
+@shared_task(name="fault.nap")
+def nap(seconds):
+    """Take so long."""
+    time.sleep(seconds)
+
+
+@shared_task(name="fault.serve")
+def serve(story, seconds):
+    """Work, or fail at once while the node's file says so; tell which, and where."""
+    broken = Path(os.environ.get("FAULT_BROKEN", "/nowhere")).exists()
+    if broken:
+        tell(story, "failed", os.environ["JETQ_NODE"])
+        raise RuntimeError("no camera")
+    time.sleep(seconds)
+    tell(story, "served", os.environ["JETQ_NODE"])
+
+
 def tell(story, what, key):
     """Append one line, whole."""
     with Path(story).open("a") as out:
