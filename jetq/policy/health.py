@@ -21,6 +21,7 @@ class Health:
         self.trips = trips or trims.Trips()
         self.value = 1.0
         self._fresh = True
+        self._blind = False
         self._cpu = Smooth(FOREIGN_TAU_S)
         self._gpu = Smooth(FOREIGN_TAU_S)
         self._failed = 0.0
@@ -36,7 +37,13 @@ class Health:
         self._totals = (ended, failed)
 
     def observe(
-        self, metrics: Metrics, at_s: float, *, own_cpu: float | None = None, own_gpu: float | None = None
+        self,
+        metrics: Metrics,
+        at_s: float,
+        *,
+        own_cpu: float | None = None,
+        own_gpu: float | None = None,
+        blind: bool = False,
     ) -> float:
         """Take one reading and return the trim, 0.25..1.
 
@@ -45,17 +52,20 @@ class Health:
             at_s: when it was taken.
             own_cpu: share (0..1 of the machine) that jetq's own jobs used; unknown: none of the load is called foreign.
             own_gpu: the same for the GPU.
+            blind: the readings cannot be believed (policy/senses.py).
         """
         self._fade(at_s)
         self._cpu = self._cpu.after(_beyond(metrics.cpu_busy, own_cpu), at_s)
         self._gpu = self._gpu.after(_beyond(metrics.gpu_busy, own_gpu), at_s)
-        self.value = trims.trim(metrics, before=None if self._fresh else self.value, trips=self.trips, **self._inputs())
+        self._blind = blind
+        before = None if self._fresh else self.value
+        self.value = trims.trim(metrics, before=before, blind=blind, trips=self.trips, **self._inputs())
         self._fresh = False
         return self.value
 
     def factors(self, metrics: Metrics) -> dict[str, float]:
         """Return each factor by name, for people who ask why."""
-        return trims.factors(metrics, trips=self.trips, **self._inputs())
+        return trims.factors(metrics, blind=self._blind, trips=self.trips, **self._inputs())
 
     def excluded(self, metrics: Metrics) -> str:
         """Return why the node must get no new work, "" if it may."""

@@ -1,4 +1,4 @@
-"""How much of its normal speed a node is worth right now: the minimum of four factors, never their product."""
+"""How much of its normal speed a node is worth right now: the minimum of its factors, never their product."""
 
 from __future__ import annotations
 
@@ -70,6 +70,11 @@ def error(failed: float | None, ended: float | None) -> float:
     return max(FLOOR, 1.0 - min(1.0, bad / (max(bad, all_) + CREDIT)))
 
 
+def readings(blind: bool) -> float:
+    """Return the floor for a node whose readings cannot be believed: its other factors say nothing."""
+    return FLOOR if blind else 1.0
+
+
 def factors(
     metrics: Metrics,
     *,
@@ -77,6 +82,7 @@ def factors(
     foreign_gpu: float | None = None,
     failed: float | None = None,
     ended: float | None = None,
+    blind: bool = False,
     trips: Trips = Trips(),
 ) -> dict[str, float]:
     """Return each factor by name, 0.25..1; what is unknown counts as 1."""
@@ -86,6 +92,7 @@ def factors(
         "cpu": foreign(foreign_cpu),
         "gpu": foreign(foreign_gpu),
         "errors": error(failed, ended),
+        "readings": readings(blind),
     }
 
 
@@ -96,13 +103,20 @@ def trim(
     foreign_gpu: float | None = None,
     failed: float | None = None,
     ended: float | None = None,
+    blind: bool = False,
     trips: Trips = Trips(),
     before: float | None = None,
 ) -> float:
     """Return the smallest factor, moved at most 0.2 away from ``before`` (the last beat's trim)."""
     wanted = min(
         factors(
-            metrics, foreign_cpu=foreign_cpu, foreign_gpu=foreign_gpu, failed=failed, ended=ended, trips=trips
+            metrics,
+            foreign_cpu=foreign_cpu,
+            foreign_gpu=foreign_gpu,
+            failed=failed,
+            ended=ended,
+            blind=blind,
+            trips=trips,
         ).values()
     )
     if before is None:

@@ -6,7 +6,9 @@ import math
 import os
 import platform
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -18,6 +20,10 @@ from jetq.probe.base import Machine, Reading
 UNKNOWN_BOARD = "pc"
 #: Two looks at the processors closer than this say nothing (s).
 SHORTEST_S = 0.2
+#: The processors' times grow on a machine that lives, also where it is idle; a share older than this is none (s).
+LONGEST_S = 5.0
+
+T = TypeVar("T")
 
 
 class LinuxProbe:
@@ -28,6 +34,7 @@ class LinuxProbe:
         self._folder = folder
         self._root = root
         self._times: tuple[float, float] | None = None  # busy, all (CPU seconds)
+        self._grew_at_s = time.monotonic()
         self._busy: float | None = None
         self._own_times: dict[int, float] = {}  # pid -> CPU seconds
         self._own_at_s = -SHORTEST_S
@@ -42,26 +49,27 @@ class LinuxProbe:
             board=self._text("proc/device-tree/model") or UNKNOWN_BOARD,
             arch=platform.machine(),
             cores=len(os.sched_getaffinity(0)),
-            mem_bytes=self._mem_limit(psutil.virtual_memory().total),
+            mem_bytes=self._mem_limit(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
         )
 
     def read(self) -> Reading:
         """Return how it is right now."""
-        memory = psutil.virtual_memory()
+        memory = _read(psutil.virtual_memory)
+        load = _read(os.getloadavg)
         metrics = Metrics(
-            cpu_busy=self._cpu_busy(),
-            mem_used_bytes=memory.total - memory.available,
-            mem_total_bytes=memory.total,
+            cpu_busy=_read(self._cpu_busy),
+            mem_used_bytes=memory and memory.total - memory.available,
+            mem_total_bytes=memory and memory.total,
             disk_free_bytes=self._disk_free,
             temp_c=self._temp_c,
-            load1=os.getloadavg()[0],
+            load1=load and load[0],
         )
         return Reading(metrics, self._own)
 
     def refresh(self) -> None:
         """Read disk, sensors and the processors' time of the node's own processes."""
         self._disk_free = self._read_disk()
-        self._temp_c = hottest_c()
+        self._temp_c = _read(hottest_c)
         self._own = self._own_cpu()
 
     def _cpu_busy(self) -> float | None:
@@ -71,7 +79,8 @@ class LinuxProbe:
         before, self._times = self._times, (busy_s, all_s)
         if before is not None and all_s > before[1]:
             self._busy = min(1.0, max(0.0, (busy_s - before[0]) / (all_s - before[1])))
-        return self._busy
+            self._grew_at_s = time.monotonic()
+        return self._busy if time.monotonic() - self._grew_at_s <= LONGEST_S else None
 
     def _own_cpu(self) -> float | None:
         """Return what jetq's processes used since the last look, those of other nodes on this machine included."""
@@ -114,6 +123,14 @@ class LinuxProbe:
             return (self._root / path).read_text(errors="replace").strip("\0 \n")
         except OSError:
             return ""
+
+
+def _read(source: Callable[[], T]) -> T | None:
+    """Read one source; what cannot be read, or makes no sense to psutil, is unknown."""
+    try:
+        return source()
+    except (OSError, ValueError, LookupError, RuntimeError, psutil.Error):
+        return None
 
 
 def hottest_c() -> float | None:

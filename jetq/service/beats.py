@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from jetq.clock import Clock
 from jetq.errors import BrokerFull
 from jetq.log import Log
-from jetq.model.beat import Beat, BeatReply, NodeFacts
+from jetq.model.beat import Beat, BeatReply, Metrics, NodeFacts
 from jetq.policy import boards, net, strategies
 from jetq.policy.health import Health
+from jetq.policy.senses import Senses
 from jetq.probe.base import Probe
 from jetq.store.base import NodeKeeper
 
@@ -53,7 +54,9 @@ class Beater:
         self._rtt = net.smooth_rtt()
         self._prior = boards.prior(facts.board)
         self._seq = 0
+        self._senses = Senses()
         self._excluded = ""
+        self._blind = ""
         self._lock = threading.Lock()
 
     @property
@@ -87,7 +90,9 @@ class Beater:
         self._seq += 1
         reading = self._probe.read()
         metrics = replace(reading.metrics, rtt_s=self._rtt.value)
-        trim = self._health.observe(metrics, self._clock(), own_cpu=reading.own_cpu)
+        trim = self._health.observe(
+            metrics, self._clock(), own_cpu=reading.own_cpu, blind=self._is_blind(reading.metrics)
+        )
         word = self._word()
         return Beat(
             node=self._facts.name,
@@ -102,6 +107,14 @@ class Beater:
             running=word.running,
             reserved=word.reserved,
         )
+
+    def _is_blind(self, metrics: Metrics) -> bool:
+        """Tell whether the readings cannot be believed: the node then gets work last."""
+        blind = self._senses.why_blind(metrics, self._clock())
+        if bool(blind) != bool(self._blind):
+            _log.warning("node.blind" if blind else "node.sees_again", why=blind or self._blind)
+        self._blind = blind
+        return bool(blind)
 
     def _judged(self, state: str, excluded: str) -> str:
         """Return the state to tell: a node without memory, or too hot, takes no new work until it is well again."""

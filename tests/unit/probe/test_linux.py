@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from jetq.probe import linux
 from jetq.probe.linux import LinuxProbe
 
 
@@ -34,6 +37,37 @@ def test_a_reading_holds_sane_numbers_or_nothing(wait_until):
     assert metrics.disk_free_bytes > 0
     assert metrics.load1 >= 0
     assert metrics.gpu_busy is None
+
+
+def test_processors_whose_times_stand_still_are_unknown_after_some_seconds(monkeypatch):
+    now_s = [1000.0]
+    monkeypatch.setattr(linux.time, "monotonic", lambda: now_s[0])
+    times = linux.psutil.cpu_times()
+    probe = LinuxProbe()
+    monkeypatch.setattr(linux.psutil, "cpu_times", lambda: times._replace(user=times.user - 1))
+    probe.read()
+    monkeypatch.setattr(linux.psutil, "cpu_times", lambda: times)
+
+    assert probe.read().metrics.cpu_busy == 1.0
+    now_s[0] += linux.LONGEST_S + 0.1
+    assert probe.read().metrics.cpu_busy is None
+
+
+@pytest.mark.parametrize(
+    "error", [FileNotFoundError("/proc/stat"), ValueError("no number"), IndexError(), KeyError("x")]
+)
+def test_what_cannot_be_read_is_unknown_and_the_rest_is_told(monkeypatch, error):
+    def broken():
+        raise error
+
+    monkeypatch.setattr(linux.psutil, "cpu_times", broken)
+    monkeypatch.setattr(linux.psutil, "virtual_memory", broken)
+
+    metrics = LinuxProbe().read().metrics
+
+    assert LinuxProbe().machine().mem_bytes > 2**20
+    assert (metrics.cpu_busy, metrics.mem_used_bytes, metrics.mem_total_bytes) == (None, None, None)
+    assert metrics.load1 is not None
 
 
 def test_what_jetqs_own_processes_use_is_a_share_of_the_machine(wait_until):
