@@ -1,4 +1,4 @@
-"""Trim: the smallest of four factors, and what is never believed."""
+"""Trim: the smallest of factors, and what is never believed."""
 
 from __future__ import annotations
 
