@@ -48,6 +48,22 @@ def test_a_claim_repeated_by_its_claimer_gets_the_same_token_and_nobody_else_doe
     assert other.verdict == "refused"
 
 
+def test_a_claim_has_a_token_that_no_claim_of_the_same_pick_had(cluster) -> None:
+    cluster.node("a")
+    _, parcel = cluster.put()
+    (picked,) = cluster.store.held("a")
+    record = cluster.store.prefix + f"job:{parcel.job_id}"
+    before = cluster.store.client.hgetall(record)
+    first = cluster.claim(parcel, "a")
+
+    cluster.store.client.delete(record)  # the server lost that claim, and whatever came of it
+    cluster.store.client.hset(record, mapping=before)
+    second = cluster.claim(parcel, "a", "c2")
+
+    assert (first.verdict, second.verdict) == ("run", "run")
+    assert len({picked.token, first.token, second.token}) == 3
+
+
 def test_full_nodes_leave_the_job_to_the_shared_queue_and_the_claim_takes_the_lease(cluster) -> None:
     cluster.node("a", 1)
     _, first = cluster.put()

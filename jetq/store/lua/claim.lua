@@ -36,10 +36,10 @@ if state == 'QUEUED' then
   end
   hold(id, node, lease, tonumber(A[7]))
   call('ZREM', P .. 'waiting', id)
-  token = attempts .. '-' .. A[6]
 elseif state ~= 'ASSIGNED' or j[3] ~= node then
   return refused('moved')
 end
 if j[7] then call('ZREM', P .. 'expiry', id) end
+token = attempts .. '-' .. A[6]  -- never the one of the pick: a server that lost its last writes would grant that twice
 call('HSET', key, 'state', 'RUNNING', 'node', node, 'epoch', A[4], 'claimer', claimer, 'token', token, 'started_at', stamp(now()))
 return granted()
