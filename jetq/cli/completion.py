@@ -10,7 +10,7 @@ from jetq.errors import UsageError
 
 @click.command(
     epilog="""\b
-Examples:
+Examples (the folder must be there: mkdir -p):
   jetq completion bash > ~/.local/share/bash-completion/completions/jetq
   jetq completion zsh > "${fpath[1]}/_jetq"
   jetq completion fish > ~/.config/fish/completions/jetq.fish"""

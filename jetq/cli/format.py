@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -12,9 +13,16 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 #: Columns of a table that goes to a file or pipe: nothing is cut.
 _PIPE_WIDTH = 500
+#: Between two columns of a table.
+_GAP = 2
+#: The last column of a table keeps so many characters on a narrow terminal.
+_LEAST = 12
+#: What stands to the right in its column: a number, a percentage, or nothing.
+_NUMBER = re.compile(r"-|[\d.]+%?")
 #: The colour of a state.
 _COLOURS = {
     "up": "green",
@@ -25,9 +33,13 @@ _COLOURS = {
     "draining": "yellow",
     "stopping": "yellow",
     "stale": "yellow",
+    "suspect": "yellow",
+    "failing": "yellow",
+    "drained": "yellow",
     "WAITING": "yellow",
     "QUEUED": "yellow",
     "gone": "red",
+    "dead": "red",
     "FAILED": "red",
     "CANCELLED": "red",
 }
@@ -43,17 +55,37 @@ def print_json(value: Any) -> None:
     print(json.dumps(_finite(value), separators=(", ", ": "), allow_nan=False, default=str))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-    """Print a table; ``empty`` goes to stderr where there are no rows."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell(value) for value in row))
-    if table.row_count:
-        console().print(table)
-    else:
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str, spare: Sequence[str] = ()
+) -> None:
+    """Print a table; ``empty`` goes to stderr where there are no rows. Only the last column is ever folded.
+
+    Args:
+        columns: their names.
+        rows: their cells; columns of numbers stand to the right.
+        spare: columns to leave out, the first one first, while a terminal is too narrow.
+    """
+    given = [list(row) for row in rows]
+    if not given:
         say(empty)
+        return
+    out = console()
+    texts = [[Text.from_markup(cell(value)) for value in row] for row in given]
+    widths = [max(len(name), *(row[at].cell_len for row in texts)) for at, name in enumerate(columns)]
+    shown = _fitting(columns, widths, spare, out.width)
+    last = shown[-1]
+    before = sum(widths[at] + _GAP for at in shown[:-1])
+    widths[last] = min(widths[last], max(_LEAST, out.width - before))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for at in shown:
+        right = all(_NUMBER.fullmatch(row[at].plain) for row in texts)
+        table.add_column(
+            columns[at], width=widths[at], no_wrap=at != last, overflow="fold", justify="right" if right else "left"
+        )
+    for row in texts:
+        table.add_row(*(row[at] for at in shown))
+    out.width = max(out.width, before + widths[last])  # too narrow even so: the terminal itself breaks the lines
+    out.print(table)
 
 
 def print_fields(pairs: Iterable[tuple[str, object]]) -> None:
@@ -83,6 +115,16 @@ def cell(value: object) -> str:
         return escape(" ".join(str(part) for part in value)) or "-"
     text = str(value)
     return f"[{_COLOURS[text]}]{text}[/]" if text in _COLOURS else escape(text)
+
+
+def _fitting(columns: Sequence[str], widths: Sequence[int], spare: Sequence[str], room: int) -> list[int]:
+    """Return which columns are shown: all, less as many spare ones as it takes for the others to fit."""
+    shown = list(range(len(columns)))
+    for name in spare:
+        if sum(widths[at] + _GAP for at in shown[:-1]) + min(widths[shown[-1]], _LEAST) <= room:
+            break
+        shown.remove(columns.index(name))
+    return shown
 
 
 def percent(fraction: float | None) -> str | None:

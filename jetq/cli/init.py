@@ -1,4 +1,4 @@
-"""Write an example folder with a task and its test."""
+"""Write an example folder with two tasks and their test."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from jetq.errors import UsageError
 
 _TASK = '''"""Example tasks: plain Celery, no jetq import."""
 
+import os
+from pathlib import Path
+
 from celery import shared_task
 
 
@@ -19,6 +22,18 @@ from celery import shared_task
 def count(frames: int, camera: int = 1) -> dict[str, int]:
     """Pretend to count what passes ``camera`` in so many frames."""
     return {"camera": camera, "seen": sum(1 for frame in range(frames) if frame % 7 == camera % 7)}
+
+
+@shared_task(name="yard.report")
+def report(day: str) -> int:
+    """Leave a file (`jetq job files ID`) and print what is done (`jetq job logs ID`)."""
+    folder = Path(os.environ["JETQ_FILES_DIR"])
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"{day} camera {camera}: {count(700, camera)['seen']} seen" for camera in (1, 2, 3)]
+    for line in lines:
+        print(line)
+    (folder / f"{day}.txt").write_text("\\n".join(lines) + "\\n")
+    return len(lines)
 '''
 _TEST = '''"""A task is a function: test it as one."""
 
@@ -27,11 +42,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "tasks"))
 
-from yard import count
+from yard import count, report
 
 
 def test_every_seventh_frame_is_seen():
     assert count(70, camera=3) == {"camera": 3, "seen": 10}
+
+
+def test_a_report_has_a_line_for_each_camera(tmp_path, monkeypatch):
+    monkeypatch.setenv("JETQ_FILES_DIR", str(tmp_path / "files"))
+
+    assert report("monday") == 3
+    assert "monday camera 2: 100 seen" in (tmp_path / "files" / "monday.txt").read_text()
 '''
 _README = """# A folder for jetq
 
@@ -39,6 +61,9 @@ _README = """# A folder for jetq
 
     jetq up -d --nodes 2 --app-dir .
     jetq submit yard.count 70 camera=3 --wait
+    jetq submit yard.report monday --id monday --wait
+    jetq job logs monday
+    jetq job files monday --get out
     jetq node list
     jetq down
 
@@ -60,7 +85,7 @@ Examples:
 @click.argument("folder", metavar="DIR", type=Path)
 @json_option
 def command(*, folder: Path, as_json: bool) -> None:
-    """Write an example into DIR, which must be new or empty: a task, its test and a README."""
+    """Write an example into DIR, which must be new or empty: two tasks, their test and a README."""
     write_example(folder)
     if as_json:
         print_json({"dir": str(folder), "files": sorted(FILES)})

@@ -56,7 +56,7 @@ def list_jobs(
         return
     columns = ("id", "task", "state", "node", "submitted", "took", "result or reason")
     none = f"none of the newest {len(newest)} jobs" if newest else "no jobs; send one with `jetq submit NAME`"
-    print_table(columns, (_cells(row) for row in rows), empty=none)
+    print_table(columns, (_cells(row) for row in rows), empty=none, spare=("took", "submitted"))
 
 
 @command.command("show", epilog="Example: jetq job show ID --json")
@@ -71,6 +71,7 @@ def show(*, job_id: str, as_json: bool, where: Where) -> None:
     if as_json:
         print_json(row.as_json())
         return
+    told = row.history and row.history[-1].get("why") == row.reason  # the story below says it
     print_fields(
         [
             ("id", row.id),
@@ -78,20 +79,19 @@ def show(*, job_id: str, as_json: bool, where: Where) -> None:
             ("kind", row.kind),
             ("state", row.state),
             ("node", row.nodes),
-            ("attempts", row.attempts),
+            ("attempts", f"{row.attempts} charged" if row.attempts else None),
             ("submitted", moment(row.submitted_at)),
             ("started", moment(row.started_at)),
             ("finished", moment(row.finished_at)),
             ("took", duration(_took_s(row))),
             ("result", None if row.result is None else brief(row.result, most=2000)),
             ("error", row.error),
-            ("reason", row.reason),
+            ("reason", None if told else row.reason),
         ]
     )
     if row.history:
         print()
-        events = [(moment(h.get("at")), h.get("what"), h.get("node"), h.get("why")) for h in row.history]
-        print_table(("at", "what", "node", "why"), events, empty="")
+        print_table(("at", "what", "node", "why"), _story(row), empty="")
 
 
 @command.command("wait", epilog="Example: jetq job wait ID --timeout 60 && echo done")
@@ -122,7 +122,10 @@ def cancel(
     as_json: bool,
     where: Where,
 ) -> None:
-    """Cancel jobs: at once where nothing runs, else their nodes kill them."""
+    """Cancel jobs.
+
+    What has not started ends at once; what runs is killed by its node.
+    """
     ledger = where.ledger()
     for job_id in job_ids:
         row = ledger.cancel(job_id, reason)
@@ -167,6 +170,14 @@ def _cells(row: JobRow) -> Sequence[object]:
         duration(_took_s(row)),
         brief(shown or ""),
     )
+
+
+def _story(row: JobRow) -> list[Sequence[object]]:
+    """Return what happened to a job that was lost or moved: from its submission to its last run and its end."""
+    told = [(moment(h.get("at")), h.get("what"), h.get("node"), h.get("why")) for h in row.history]
+    last = [(moment(row.started_at), "started", row.nodes, "")] if row.started_at is not None else []
+    end = [(moment(row.finished_at), row.state, row.nodes, "")] if row.ended else []
+    return [(moment(row.submitted_at), "submitted", "", ""), *told, *last, *end]
 
 
 def _took_s(row: JobRow) -> float | None:

@@ -46,10 +46,10 @@ def logs(*, job_id: str, follow: bool, attempt: int | None, as_json: bool, where
 @json_option
 @broker_options
 def files(*, job_id: str, into: Path | None, as_json: bool, where: Where) -> int:
-    """List the files a job left in JETQ_FILES_DIR, on every node that ran it, or copy them here.
+    """List or fetch the files that a job left.
 
-    With --get, the files of the last node go right into DIR, those of an earlier one into DIR/NODE. Exit code 1 if a
-    node cannot be asked.
+    They are what it wrote to JETQ_FILES_DIR, on every node that ran it. With --get, the files of the last node go right
+    into DIR, those of an earlier one into DIR/NODE. Exit code 1 if a node cannot be asked.
     """
     remains = Remains(where.ledger(), job_id, tell=lambda why: say(f"jetq: {why}"))
     found = remains.files() if into is None else list(remains.get(into))

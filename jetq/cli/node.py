@@ -42,7 +42,12 @@ def list_nodes(*, as_json: bool, where: Where) -> None:
         print_json([row.as_json() for row in rows])
         return
     columns = ("node", "state", "used", "trim", "board", "cpu", "gpu", "memory", "temp", "beat", "labels")
-    print_table(columns, (_cells(row) for row in rows), empty="no nodes; start one with `jetq worker` or `jetq up`")
+    print_table(
+        (*columns, "why") if any(row.why for row in rows) else columns,
+        ((*_cells(row), row.why) if any(r.why for r in rows) else _cells(row) for row in rows),
+        empty="no nodes; start one with `jetq worker` or `jetq up`",
+        spare=("memory", "board", "gpu", "beat", "temp"),
+    )
 
 
 @command.command("show", epilog="Example: jetq node show node-1 --json")
@@ -88,10 +93,10 @@ def show(*, name: str, as_json: bool, where: Where) -> None:
 @json_option
 @broker_options
 def drain(*, name: str, grace_s: float | None, why: str, wait: bool, as_json: bool, where: Where) -> None:
-    """Give a node no new work; when the grace is over, what still runs is killed and runs again elsewhere.
+    """Give a node no new work.
 
-    What it has not begun goes elsewhere at once. Nothing is charged an attempt. It lasts, over restarts of the node
-    too, until `jetq node resume`.
+    What it has not begun goes elsewhere at once; when the grace is over, what still runs is killed and runs again
+    elsewhere. Nothing is charged an attempt. It lasts, over restarts of the node too, until `jetq node resume`.
     """
     settings = where.settings(grace_s=grace_s)
     ledger = where.ledger_of(settings)
@@ -121,7 +126,10 @@ def resume(*, name: str, as_json: bool, where: Where) -> None:
 @json_option
 @broker_options
 def forget(*, name: str, as_json: bool, where: Where) -> None:
-    """Strike off a node that is gone or dead; what it still held runs elsewhere."""
+    """Strike off a node that is gone or dead.
+
+    What it still held runs elsewhere.
+    """
     settings = where.settings()
     where.ledger_of(settings).forget(name, dead_s=settings.dead_s)
     if as_json:

@@ -95,4 +95,6 @@ def verdict(standings: Sequence[Standing]) -> str:
 
 
 def _cells(s: Standing) -> Sequence[object]:
-    return (s.node, s.rank, s.score, f"{s.used:g}/{s.slots}", s.prior, s.speed, s.trim, s.net, s.board, s.why)
+    score = None if s.score is None else f"{s.score:.3f}"
+    speeds = [f"{value:.2f}" for value in (s.prior, s.speed, s.trim)]
+    return (s.node, s.rank, score, f"{s.used:g}/{s.slots}", *speeds, f"{s.net:.3f}", s.board, s.why)

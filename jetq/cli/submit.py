@@ -24,7 +24,7 @@ _KEY = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
     epilog="""\b
 Examples:
   jetq submit demo.nap 2 --wait
-  jetq submit yard.count '{"camera": 3}' frames=100 --label zone=yard
+  jetq submit yard.count 100 camera=3 --label zone=yard
   jetq submit yard.count 3 --priority urgent --expires 60 --json"""
 )
 @click.argument("name", shell_complete=task_names)

@@ -110,7 +110,14 @@ def print_report(report: video.Report) -> None:
     print_table(
         ("node", "chunks", "frames", "share", "busy", "frames/s", "frames/s per slot"),
         (
-            (n.node, n.chunks, n.frames, _share(n.frames, report.frames), duration(n.busy_s), n.fps, n.fps_per_slot)
+            (
+                n.node,
+                n.chunks,
+                n.frames,
+                _share(n.frames, report.frames),
+                duration(n.busy_s),
+                *_rates(n.fps, n.fps_per_slot),
+            )
             for n in report.nodes
         ),
         empty="nothing was analysed",
@@ -139,6 +146,10 @@ def print_report(report: video.Report) -> None:
     for file in first.values():
         if file.lost_frames:
             say(f"{file.file}: damaged, {file.lost_frames} of its frames could not be decoded")
+
+
+def _rates(*rates: float) -> list[str]:
+    return [f"{rate:.1f}" for rate in rates]
 
 
 def _share(part: int, whole: int) -> str:

@@ -94,6 +94,8 @@ def become_guard(settings: Settings, node: str) -> None:
 def run_agent(settings: Settings) -> int:
     """Run the agent in this process until it ends. Returns its exit code."""
     log.setup(settings.log_level, f"{settings.node} agent")
+    if os.geteuid() == 0:
+        log.Log("worker").warning("node.is_root", what="its jobs run as root too; better start it as a user of its own")
     agent = wire.build_agent(
         settings, os.environ[process.MARK], lambda: make_app(settings), rejoins=REJOINS in os.environ
     )

@@ -7,7 +7,7 @@ import warnings
 
 from celery import Celery
 from celery.apps.worker import Worker
-from celery.exceptions import SecurityWarning
+from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 
 from jetq import page
 from jetq.config import Settings
@@ -75,14 +75,15 @@ def run_lane(
         quiet=True,
     )
     quieten(app)
+    if lane != "plain":  # what Celery may do one day to unacknowledged messages at a lost connection: here are none
+        warnings.simplefilter("ignore", CPendingDeprecationWarning)  # after the worker's making, which turns them on
     patiently(LaneSide.store.declare, {name: getattr(task, "jetq", None) for name, task in app.tasks.items()})
     worker.start()
     return int(worker.exitcode or 0)
 
 
 def _prepare(app: Celery, settings: Settings, lane: str, client_name: str) -> None:
-    if lane != "tasks":
-        warnings.simplefilter("ignore", SecurityWarning)  # that it runs as root: one lane of a node says it
+    warnings.simplefilter("ignore", SecurityWarning)  # that it runs as root: the agent says it, with jetq's own remedy
     options = {**app.conf.broker_transport_options, "client_name": client_name}
     if lane == "plain":
         os.environ.pop(OUTPUT, None)  # what it prints is no job's

@@ -8,6 +8,7 @@ from typing import Any
 
 from jetq.model.beat import NodeRow
 from jetq.model.needs import Needs
+from jetq.model.survey import ABSENT
 from jetq.policy import strategies
 from jetq.policy.strategies import Strategy
 
@@ -81,6 +82,8 @@ def _standing(
     prior = row.weight / row.slots if row.slots else 0.0
     speed = speeds.get(row.board, row.speed.get(name, 1.0))
     never = f"does not know the task {name}" if strange else _never(row, needs)
+    if never and row.state in ABSENT:
+        never = _absence(row)  # that nobody is there says more than what it could not do
     busy = "" if never else _busy(row, needs, backlog)
     score = None
     if not never and not busy:
@@ -119,13 +122,17 @@ def _never(row: NodeRow, needs: Needs) -> str:
 
 def _busy(row: NodeRow, needs: Needs, backlog: int) -> str:
     if row.state != "up":
-        age = "" if row.beat_age_s is None else f", last beat {row.beat_age_s:.1f} s ago"
-        return f"is {row.state}{age}"
+        return _absence(row)
     if row.used + needs.slots > row.slots:
         return f"is full ({row.used:g} of {row.slots} slots)"
     if backlog:
         return f"its free slots belong to the {backlog} jobs that wait in a shared queue"
     return ""
+
+
+def _absence(row: NodeRow) -> str:
+    age = "" if row.beat_age_s is None else f", last beat {row.beat_age_s:.1f} s ago"
+    return f"is {row.state}{age}"
 
 
 def _ranked(standing: Standing, scores: Sequence[float], strategy: Strategy) -> Standing:

@@ -41,7 +41,7 @@ class Watch:
         return judgements
 
     def _judged(self, node: NodeView, silent_s: float) -> Judgement | None:
-        why = f"it was not heard of for {silent_s:.1f} s"
+        why = f"no beat of {node.name} for {silent_s:.1f} s"
         if silent_s >= self._dead_s:
             return Judgement(node.name, node.epoch, node.seq, "dead", why)
         if silent_s >= self._dead_s * SUSPECT and node.state != "suspect":

@@ -91,7 +91,8 @@ def test_what_an_app_includes_is_known_before_the_node_joins(start_node, send, l
 def test_a_node_says_once_that_it_runs_as_root(start_node):
     node = start_node()
 
-    assert node.log.count("superuser") <= 1
+    assert node.log.count("node.is_root") == (os.geteuid() == 0)
+    assert "superuser" not in node.log
 
 
 def test_a_node_whose_tasks_can_be_loaded_no_more_ends_with_one_line(start_node, app_dir, node_state):

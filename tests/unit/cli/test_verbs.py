@@ -236,8 +236,11 @@ def test_show_prints_the_attempts_and_why(yard, jetq):
     code, out, _ = jetq("job", "show", "mine")
     row = json.loads(jetq("job", "show", "mine", "--json")[1])
 
+    story = [line.split()[1:] for line in out.split("why")[1].splitlines()[1:]]
     assert code == 0
-    assert "its child was killed" in out
+    assert "1 charged" in out
+    assert out.count("its child was killed") == 1
+    assert [event[0] for event in story] == ["submitted", "lost"]
     assert row["attempts"] == 1
     assert "its child was killed" in json.dumps(row["history"])
 
@@ -254,6 +257,16 @@ def test_nodes_are_listed_with_every_key(yard, jetq):
     assert rows[0]["metrics"].keys() >= METRIC_KEYS
     assert rows[0]["metrics"]["gpu_busy"] is None
     assert all(word in table for word in ("zone=yard", "0/4", "50%", "1.0G/8.0G", "41°C"))
+
+
+def test_the_list_says_why_a_node_gets_no_work(yard, jetq):
+    yard.node("a")
+    yard.node("b")
+    plain = jetq("node", "list")[1]
+    jetq("node", "drain", "a", "--why", "new kernel")
+
+    assert "why" not in plain
+    assert "new kernel" in jetq("node", "list")[1]
 
 
 def test_one_node_is_shown_and_an_unknown_one_refused(yard, jetq):

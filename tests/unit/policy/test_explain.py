@@ -53,6 +53,17 @@ def test_what_a_node_lacks_is_named():
     assert not any(s.eligible for s in by_slots)
 
 
+def test_of_a_node_that_is_away_only_that_is_said():
+    nodes = [row("a", 2, 0), row("b", 2, 0, state="dead", beat_age_s=60.0)]
+
+    found = explain(nodes, Needs(labels=("zone=yard",)), get("dynamic"), name="yard.count", knowers={"a"})
+
+    assert [(s.why, s.eligible) for s in found] == [
+        ("does not carry zone=yard", False),
+        ("is dead, last beat 60.0 s ago", False),
+    ]
+
+
 def test_the_learned_speed_of_the_task_counts_for_dynamic_only():
     nodes = [row("a", 1, 0, speed={"yard.count": 4.0}), row("b", 1, 0)]
 
