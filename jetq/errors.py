@@ -20,6 +20,8 @@
     ├── JobCancelled          a job that was waited for ended CANCELLED
     ├── ResultNotKept         a job that was waited for SUCCEEDED, but its result was too large for the ledger
     ├── FilesAway             a node that ran the job cannot be asked for its logs or files
+    ├── MembersUnfit          a gang cannot run on the nodes that were found for it
+    ├── WorkdirRefused        a packed folder is broken, hostile, or does not fit on this disk
     ├── WaitTimeout           a job that was waited for has not ended in time
     └── VideoUnreadable       a video that was fine when it was submitted cannot be read on the node
 
@@ -180,6 +182,19 @@ class ResultNotKept(JetqError):
     def __init__(self, job_id: str, why: str) -> None:
         super().__init__(f"job {job_id} is done, but {why}")
         self.job_id = job_id
+
+
+class MembersUnfit(JetqError):
+    """A gang cannot run on the nodes that were found for it; the message names the node and says why."""
+
+
+class WorkdirRefused(JetqError):
+    """A packed folder is broken, hostile, or does not fit on this disk; nothing of it was left."""
+
+    def __init__(self, workdir: str, why: str) -> None:
+        super().__init__(f"workdir {workdir[:12]} was not unpacked: {why}")
+        self.workdir = workdir
+        self.why = why
 
 
 class WaitTimeout(JetqError):
