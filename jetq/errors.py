@@ -4,7 +4,8 @@
     ├── UsageError            asked wrongly: bad flag, name, value or file (exit 2)
     │   ├── NoSuchNode        no node of that name
     │   ├── NoSuchJob         no job of that id
-    │   └── NoNodeCarries     a required label, GPU or memory that no node has
+    │   ├── NoNodeCarries     a required label, GPU or memory that no node has
+    │   └── NeverFits         a gang that needs more than exists minus running streams
     ├── BrokerError           the broker cannot be used
     │   ├── BrokerDown        it does not answer (exit 69)
     │   │   ├── BrokerFull    it has no memory left: nobody can write
@@ -66,6 +67,14 @@ class NoNodeCarries(UsageError):
     def __init__(self, why: str) -> None:
         super().__init__(f"{why} (wait for one: wait_for_node=True)")
         self.why = why
+
+
+class NeverFits(UsageError):
+    """A gang needs more nodes, or larger ones, than exist minus what ``streams`` hold."""
+
+    def __init__(self, why: str, *, streams: tuple[str, ...] = ()) -> None:
+        super().__init__(why)
+        self.streams = streams
 
 
 class BrokerError(JetqError):
