@@ -32,12 +32,12 @@ NODES, RHO = 10, 0.9
 JOBS, QUICK_JOBS = 2000, 200
 WARM_UP = 0.1
 STRICT = "strict FIFO"
-EASY = "EASY, mean of the last two runtimes"
+EASY = "EASY, mean of the last two runs"
 SYSTEMS: dict[str, tuple[Decider, Predictor]] = {
     STRICT: (strict_fifo, exact),
     "best effort": (best_effort, exact),
     EASY: (easy, last_two),
-    "EASY, time limits 1 to 5 times too long": (easy, limits),
+    "EASY, limits 1-5 times too long": (easy, limits),
     "EASY, exact runtimes": (easy, exact),
 }
 
@@ -50,9 +50,9 @@ def busy(runs: Sequence[Run], jobs: Sequence[GangJob]) -> float:
 
 
 def waits(runs: Sequence[Run], jobs: Sequence[GangJob], width: int) -> list[float]:
-    """Return the waits (s) of the gangs of one width that came after the warm-up."""
+    """Return the waits (min) of the gangs of one width that came after the warm-up."""
     from_s = jobs[int(len(jobs) * WARM_UP)].at_s
-    return [run.wait_s for run in runs if run.job.least == width and run.job.at_s >= from_s]
+    return [run.wait_s / 60 for run in runs if run.job.least == width and run.job.at_s >= from_s]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             pairs = list(zip(all_runs, traces, strict=True))
             by_width = [[figure(waits(runs, jobs, width)) for runs, jobs in pairs] for width in WIDTHS]
             rows.append([name, *map(Spread.of, by_width), Spread.of(busy(runs, jobs) for runs, jobs in pairs)])
-        columns = ("discipline", *(f"{width} nodes (s)" for width in WIDTHS), "nodes busy")
+        columns = ("discipline", *(f"{width} node{'s' * (width > 1)} (min)" for width in WIDTHS), "nodes busy")
         report.table(f"{word} wait by width: {count} gangs, {asked.repeats} traces", columns, rows)
     report.close(asked.json)
     return 0
