@@ -54,7 +54,7 @@ def list_jobs(
     if as_json:
         print_json([row.as_json() for row in rows])
         return
-    columns = ("id", "task", "state", "node", "submitted", "took", "result or reason")
+    columns = ("id", "task", "state", "node", "submitted", "took", "outcome")
     none = f"none of the newest {len(newest)} jobs" if newest else "no jobs; send one with `jetq submit NAME`"
     print_table(columns, (_cells(row) for row in rows), empty=none, spare=("took", "submitted"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal as signals
 from typing import Any, cast
 
@@ -20,6 +21,8 @@ from jetq.store.redis import RedisStore
 
 #: What a dead child has left is given up after this (s): the lane must turn, or it would count as hanging.
 CLEAR_S = 1.0
+#: Billiard's words for it, with a number of its own at the end that tells nobody anything.
+_LOST = re.compile(r"^Worker exited prematurely: (.*?)\.?( Job: \d+)?\.?$")
 
 log = Log("lane")
 
@@ -130,7 +133,9 @@ class Request(Stock):
 
 def _described(exc: BaseException) -> str:
     """Say what happened in one line: Celery's and our own words as they are, those of a body with their type."""
-    if isinstance(exc, (WorkerLostError, Terminated, OutOfMemory)):
+    if isinstance(exc, WorkerLostError):
+        return _LOST.sub(r"its process ended early: \1", str(exc))
+    if isinstance(exc, (Terminated, OutOfMemory)):
         return str(exc)
     return f"{type(exc).__name__}: {exc}".removesuffix(": ")
 

@@ -43,6 +43,7 @@ def test_poison_ends_after_three_attempts_and_its_node_and_neighbours_stay_healt
     assert [[(h["what"], h["node"]) for h in row.history] for row in rows] == [[("lost", "a")] * 3] * 3
     assert [story.told("start")[how] for how in ("exit", "crash", "kill")] == [3, 3, 3]
     assert jetq("job", "show", poisons[2]).stdout.count("lost") == 3
+    assert "its process ended early: signal 9 (SIGKILL)" in [h["why"] for h in rows[2].history]
     assert {(row.state, row.attempts) for row in end_of(*others)} == {("SUCCEEDED", 0)}
     assert all(story.told(what)[f"w{i}"] == 1 for what in ("start", "end") for i in range(9))
     assert [(n.state, n.epoch, n.used) for n in ledger.nodes()] == [("up", epoch, 0)]
