@@ -8,20 +8,23 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jetq.broker.folder import UpFolder
-from jetq.broker.server import EmbeddedServer
+from jetq.broker.server import EmbeddedServer, Listen
 from jetq.store.redis import RedisStore, connect
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """Start it with jetq's own settings (append-only file, fsync each second); yield its URL; stop it."""
+def server(listen: str | None = None) -> Iterator[str]:
+    """Start it with jetq's own settings (append-only file, fsync each second); yield its URL; stop it.
+
+    ``listen``: an address of this machine by which others reach it; its URL is then the one that they use.
+    """
     with tempfile.TemporaryDirectory(prefix="jetq-bench-") as folder:
         up = UpFolder(Path(folder))
         up.acquire()
-        embedded = EmbeddedServer(up)
+        embedded = EmbeddedServer(up, Listen(listen) if listen else None)
         embedded.start()
         try:
-            yield embedded.url
+            yield embedded.join_url or embedded.url
         finally:
             embedded.stop()
             up.release()

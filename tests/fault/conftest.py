@@ -27,6 +27,7 @@ from pathlib import Path
 import pytest
 from celery import Celery
 
+from benchmarks._host import Host
 from jetq import process, wire
 from jetq.config import Settings
 from jetq.errors import BrokerError
@@ -101,55 +102,6 @@ class Story:
     def told(self, what: str) -> Counter[str]:
         """Return how often each key was told to ``start`` or ``end``."""
         return Counter(words[0] for words in self.lines(what))
-
-
-class Host:
-    """A network namespace joined to ours by a cable (veth), as another machine would be."""
-
-    def __init__(self, number: int) -> None:
-        """``number``: tells it from others that live at the same time, 0 to 16383."""
-        self.name = f"jetq-{number}"
-        self._far, self._near = f"jqf{number}", f"jqn{number}"
-        third, fourth = divmod(number, 64)
-        self.ours, self.its = (f"10.77.{third}.{fourth * 4 + n}" for n in (1, 2))
-
-    @property
-    def network(self) -> str:
-        """What its processes see as their network."""
-        return f"net:[{os.stat(f'/run/netns/{self.name}').st_ino}]"
-
-    def build(self) -> Host:
-        """Make it."""
-        ip("netns", "add", self.name)
-        ip("link", "add", self._near, "type", "veth", "peer", "name", self._far, "netns", self.name)
-        ip("address", "add", f"{self.ours}/30", "dev", self._near)
-        ip("-n", self.name, "address", "add", f"{self.its}/30", "dev", self._far)
-        ip("-n", self.name, "link", "set", "lo", "up")
-        self.plug("near")
-        self.plug("far")
-        return self
-
-    def pull(self, end: str) -> None:
-        """Cut it off: at its own end of the cable (``far``) its system knows it, at ours nobody does."""
-        self._set(end, "down")
-
-    def plug(self, end: str) -> None:
-        """Join it again."""
-        self._set(end, "up")
-
-    def remove(self) -> None:
-        """Leave nothing of it."""
-        subprocess.run(["ip", "link", "delete", self._near], stderr=subprocess.DEVNULL)
-        subprocess.run(["ip", "netns", "delete", self.name], stderr=subprocess.DEVNULL)
-
-    def _set(self, end: str, state: str) -> None:
-        where = ["-n", self.name] if end == "far" else []
-        ip(*where, "link", "set", self._far if end == "far" else self._near, state)
-
-
-def ip(*words: str) -> None:
-    """Change the network. It takes root and Debian's iproute2."""
-    subprocess.run(["ip", *words], check=True)
 
 
 def _argv(pid: int) -> list[str]:
@@ -232,7 +184,7 @@ def start_node(
         log = tmp_path / f"node-{len(started)}-{name}.log"
         argv = [*process.self_argv("worker", "--name", name, "--slots", "2", "--app-dir", str(app_dir)), *flags]
         if host is not None:
-            argv = ["ip", "netns", "exec", host.name, *argv]
+            argv = host.command(argv)
         before = run_of(ledger, name)
         with log.open("w") as out:
             popen = subprocess.Popen(
