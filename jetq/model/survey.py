@@ -15,12 +15,22 @@ Action = Literal["lost", "again", "find", "stuck", "push", "free"]
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """The last beat that came from a node."""
+
+    node: str
+    epoch: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lead:
     """The answer to a leader, or to who would be one."""
 
     term: int  # 0: another leads
     time_s: float  # the server's clock (Unix)
     unsure: bool  # the server was started anew, and may have lost its last writes
+    leader: Heard | None = None  # the node that leads, where it is another
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,11 @@ class Watch:
         """Count from now: while nobody looked, nobody can be said to have been silent."""
         self._heard = {}
 
+    def hear(self, node: str, epoch: str, seq: int, now_s: float) -> None:
+        """Remember the last beat of one node: of the leader, by those who may follow it."""
+        if self._heard.get(node, ("", -1, 0.0))[:2] != (epoch, seq):
+            self._heard[node] = (epoch, seq, now_s)
+
     def look(self, survey: Survey, now_s: float) -> list[Judgement]:
         """Return the nodes that have been silent for too long. ``now_s``: the leader's own clock."""
         heard = {}

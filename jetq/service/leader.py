@@ -96,12 +96,14 @@ class Leader:
         if not reigns_on:
             _log.info("leader.elected" if lead.term else "leader.stands_down", node=self._node, term=lead.term)
             self._term = lead.term
-        if not lead.term:
-            self._unsure_since_s = None
-            return
         fresh = last is not None and now.own_s - last.own_s <= GAP_S
+        if not fresh:
+            self._watch.forget()
         if not (fresh and reigns_on):
-            self._start_over()
+            self._healer.forget()
+        if not lead.term:
+            self._stand_by(lead, now.own_s)
+            return
         if last is not None and (fresh or reigns_on):
             self._follow_clock(last, now)
         self._lead(lead, now)
@@ -133,6 +135,14 @@ class Leader:
             for verdict, state in zip(verdicts, self._ledger.heal(self._epoch, self._term, verdicts), strict=True):
                 _tell_verdict(verdict, state)
         self._ledger.due(expected_s=now.server_s + self._clock() - now.own_s)
+
+    def _stand_by(self, lead: Lead, now_s: float) -> None:
+        """Listen to the node that leads: if it goes silent, whoever leads next has counted from its last beat on."""
+        self._unsure_since_s = None
+        if lead.unsure:
+            self._watch.forget()
+        elif lead.leader is not None:
+            self._watch.hear(lead.leader.node, lead.leader.epoch, lead.leader.seq, now_s)
 
     def _start_over(self) -> None:
         self._watch.forget()

@@ -11,7 +11,7 @@ from typing import Any
 from jetq import ids
 from jetq.errors import NodeAlive, NoSuchNode
 from jetq.model.claim import Ended, Held
-from jetq.model.survey import ABSENT, Judgement, Lead, Survey, Verdict, node_view
+from jetq.model.survey import ABSENT, Heard, Judgement, Lead, Survey, Verdict, node_view
 from jetq.page import Entry
 from jetq.store.keys import PRIORITY_SEP
 from jetq.store.link import Link, text
@@ -29,8 +29,9 @@ class LeaderSide(Link):
 
     def lead(self, node: str, epoch: str, *, lease_s: float) -> Lead:
         """Take or renew the leader's lease."""
-        term, time_s, unsure = self._run("lead", node, epoch, lease_s)
-        return Lead(int(term), float(time_s), bool(unsure))
+        term, time_s, unsure, *other = self._run("lead", node, epoch, lease_s)
+        heard = Heard(text(other[0]), text(other[1]), int(other[2] or 0)) if other else None
+        return Lead(int(term), float(time_s), bool(unsure), heard)
 
     def survey(self, epoch: str, term: int, *, oldest: int) -> Survey | None:
         """Look at all nodes and at the jobs that have waited longest. None: the term is over."""

@@ -55,3 +55,13 @@ def test_after_a_gap_of_the_leader_everybody_has_the_whole_time_again() -> None:
 
     assert states(watch, survey(("a", 1)), 60.0) == []
     assert states(watch, survey(("a", 1)), 65.0) == [("a", "dead")]
+
+
+def test_whom_one_has_listened_to_before_one_led_is_dead_in_time() -> None:
+    watch = Watch(5.0)
+    watch.hear("a", "e", 7, 0.0)
+    watch.hear("a", "e", 8, 1.0)
+    watch.hear("a", "e", 8, 3.0)
+
+    assert states(watch, survey(("a", 8), ("b", 1)), 5.9) == [("a", "suspect")]
+    assert states(watch, survey(("a", 8), ("b", 1), state="suspect"), 6.0) == [("a", "dead")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -28,7 +29,7 @@ class MovedClock(RedisStore):
             self._was_s = self.moved_s
             self.client.hset(f"{self.prefix}leader", "until", 0)
         lead = super().lead(node, epoch, lease_s=lease_s)
-        return Lead(lead.term, self.now_s + self.moved_s, lead.unsure)
+        return replace(lead, time_s=self.now_s + self.moved_s)
 
     def due(self, limit: int = 100, *, expected_s: float | None = None) -> bool:
         return super().due(limit)
@@ -104,6 +105,24 @@ def test_a_leader_that_was_away_itself_declares_nobody_dead_at_once(scene) -> No
     assert scene.state("a") == "suspect"
     scene.pass_time(1.0)
     assert scene.state("a") == "dead"
+
+
+@pytest.mark.parametrize(("gap_s", "state"), [(0.0, "dead"), (2.0, "suspect")])
+def test_the_node_that_led_is_dead_in_time_for_a_leader_that_has_listened_all_the_while(scene, gap_s, state) -> None:
+    other = Leader(scene.store, "other", "epoch-other", list, dead_s=DEAD_S, clock=lambda: scene.store.now_s)
+    scene.node("me")
+    for _ in range(4):
+        scene.pass_time(TURN_S, "me")
+        other.turn()
+
+    for turn in range(10):  # it is silent from now on
+        scene.store.now_s += TURN_S + (gap_s if turn == 2 else 0)
+        if turn == 6:
+            scene.store.client.hset(f"{scene.store.prefix}leader", "until", 0)
+        other.turn()
+
+    assert other.leads
+    assert scene.state("me") == state
 
 
 def test_a_clock_of_the_server_that_jumps_kills_nobody_and_moves_what_waits(scene, caplog) -> None:
