@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from jetq.model.needs import Needs
 from jetq.policy import runtime
 from jetq.policy.backfill import Decision, Start, decide
+from jetq.policy.backoff import Rest, refused
 from jetq.policy.placement import choose
 from jetq.policy.timetable import Hold, Reservation, Room, Timetable
 from jetq.policy.turns import QueuedGang
@@ -19,6 +20,8 @@ from jetq.policy.turns import QueuedGang
 WIDTHS = {1: 0.75, 4: 0.15, 8: 0.10}
 #: Programs of one width, the mean runtime of all (s), and how much the runs of one program differ (sigma of the log).
 PROGRAMS, MEAN_S, SIGMA = 10, 300.0, 0.4
+#: A node that refuses to take part says so after this time (s).
+REFUSAL_S = 2.0
 #: One slot of any node.
 ANY = Needs()
 
@@ -110,6 +113,26 @@ def last_two(job: GangJob, runs: Mapping[str, Sequence[float]]) -> float:
     return runtime.of_gang(runs.get(job.name, ()), limit_s=job.limit_s)
 
 
+@dataclass(frozen=True, slots=True)
+class Mishaps:
+    """What goes wrong."""
+
+    lost: Sequence[tuple[float, float, str]] = ()  # from, until (s), node
+    refuses: Callable[[Start], str | None] = lambda _: None  # the node that refuses in prepare, if one does
+
+
+NOTHING_GOES_WRONG = Mishaps()
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    began_s: float
+    predicted_s: float
+    ends_s: float
+    nodes: tuple[str, ...]
+    refused_by: str | None
+
+
 class Cluster:
     """Nodes, the queue and what runs; a look at the queue after everything that happens."""
 
@@ -120,45 +143,64 @@ class Cluster:
         decider: Decider = easy,
         predict: Predictor = last_two,
         watch: Callable[[Look], None] | None = None,
+        mishaps: Mishaps = NOTHING_GOES_WRONG,
     ) -> None:
+        self.ended: list[Run] = []
         self._rooms = {room.name: room for room in rooms}
         self._jobs = {f"g{number:06}": job for number, job in enumerate(jobs)}
-        self._decider, self._predict, self._watch = decider, predict, watch
+        self._decider, self._predict, self._watch, self._mishaps = decider, predict, watch, mishaps
         self._runs: dict[str, list[float]] = {}
         self._queue: dict[str, QueuedGang] = {}
-        self._running: dict[str, tuple[float, float, tuple[str, ...]]] = {}  # began, predicted (s), nodes
+        self._running: dict[str, _Attempt] = {}
         self._planned: tuple[Reservation, ...] = ()
-        self._ends: list[tuple[float, str]] = []
+        self._away: set[str] = set()
+        self._rests: dict[str, Rest] = {}
+        self._events: list[tuple[float, str, str]] = [(job.at_s, "arrive", id_) for id_, job in self._jobs.items()]
+        for from_s, until_s, node in mishaps.lost:
+            self._events += [(from_s, "lose", node), (until_s, "return", node)]
+        heapq.heapify(self._events)
 
     def run(self) -> list[Run]:
-        """Run until all have ended or nothing happens any more; return what ran, in the order of its ends."""
-        arrivals = sorted(((job.at_s, id_) for id_, job in self._jobs.items()), reverse=True)
-        ended: list[Run] = []
-        while arrivals or self._ends:
-            now_s = min(([arrivals[-1][0]] if arrivals else []) + ([self._ends[0][0]] if self._ends else []))
-            while self._ends and self._ends[0][0] <= now_s:
-                ended.append(self._end(*heapq.heappop(self._ends)))
-            while arrivals and arrivals[-1][0] <= now_s:
-                self._queue[arrivals[-1][1]] = self._queued(arrivals[-1][1])
-                arrivals.pop()
+        """Run until nothing happens any more; return what ended, in the order of its ends."""
+        happen = {"arrive": self._arrive, "end": self._end, "lose": self._lose, "return": self._away.discard}
+        while self._events:
+            now_s = self._events[0][0]
+            while self._events and self._events[0][0] <= now_s:
+                at_s, what, who = heapq.heappop(self._events)
+                if what == "end" and (who not in self._running or self._running[who].ends_s != at_s):
+                    continue  # that attempt was lost before
+                if what in happen:
+                    happen[what](who)
             self._look(now_s)
-        return ended
+        return self.ended
 
-    def _queued(self, id_: str) -> QueuedGang:
+    def _arrive(self, id_: str) -> None:
         job = self._jobs[id_]
         predicted_s = self._predict(job, self._runs)
-        return QueuedGang(id_, job.name, job.priority, job.at_s, job.least, job.most, job.needs, predicted_s)
+        gang = QueuedGang(id_, job.name, job.priority, job.at_s, job.least, job.most, job.needs, predicted_s)
+        self._queue[id_] = gang
 
-    def _end(self, now_s: float, id_: str) -> Run:
-        began_s, _, nodes = self._running.pop(id_)
+    def _end(self, id_: str) -> None:
+        attempt = self._running.pop(id_)
+        if attempt.refused_by is not None:
+            self._arrive(id_)
+            rest = refused(self._rests.get(attempt.refused_by), attempt.ends_s, "a port is taken")
+            self._rests[attempt.refused_by] = rest
+            heapq.heappush(self._events, (rest.until_s, "look", ""))
+            return
         job = self._jobs[id_]
         runs = self._runs.setdefault(job.name, [])
-        runs.insert(0, now_s - began_s)
+        runs.insert(0, attempt.ends_s - attempt.began_s)
         del runs[2:]
-        for other, gang in self._queue.items():
-            if gang.name == job.name:
-                self._queue[other] = self._queued(other)
-        return Run(job, began_s, now_s, nodes)
+        for other in [other for other, gang in self._queue.items() if gang.name == job.name]:
+            self._arrive(other)
+        self.ended.append(Run(job, attempt.began_s, attempt.ends_s, attempt.nodes))
+
+    def _lose(self, node: str) -> None:
+        self._away.add(node)
+        for id_ in [id_ for id_, attempt in self._running.items() if node in attempt.nodes]:
+            del self._running[id_]
+            self._arrive(id_)
 
     def _look(self, now_s: float) -> None:
         if not self._queue:
@@ -170,18 +212,28 @@ class Cluster:
         self._planned = decision.reservations
         for start in decision.starts:
             gang = self._queue.pop(start.gang_id)
-            self._running[gang.id] = now_s, gang.predicted_s, start.nodes
-            heapq.heappush(self._ends, (now_s + self._jobs[gang.id].size_s, gang.id))
+            refuser = self._mishaps.refuses(start)
+            ends_s = now_s + (self._jobs[gang.id].size_s if refuser is None else REFUSAL_S)
+            self._running[gang.id] = _Attempt(now_s, gang.predicted_s, ends_s, start.nodes, refuser)
+            heapq.heappush(self._events, (ends_s, "end", gang.id))
 
     def _seen(self, now_s: float) -> tuple[Room, ...]:
         holds: dict[str, list[Hold]] = {name: [] for name in self._rooms}
-        for id_, (began_s, predicted_s, nodes) in self._running.items():
+        for id_, attempt in self._running.items():
             needs = self._jobs[id_].needs
-            ends_s = runtime.end_s(began_s, predicted_s, now_s)
+            ends_s = runtime.end_s(attempt.began_s, attempt.predicted_s, now_s)
             hold = Hold(id_, "gang", needs.slots, needs.gpu, needs.mem_bytes, ends_s)
-            for node in nodes:
+            for node in attempt.nodes:
                 holds[node].append(hold)
-        return tuple(replace(room, holds=(*room.holds, *holds[name])) for name, room in self._rooms.items())
+        return tuple(
+            replace(
+                room,
+                holds=(*room.holds, *holds[name]),
+                rests_until_s=self._rests[name].until_s if name in self._rests else 0.0,
+            )
+            for name, room in self._rooms.items()
+            if name not in self._away
+        )
 
 
 def _gang(draw: random.Random) -> GangJob:

@@ -51,25 +51,26 @@ def decide(
     last = {booked.gang_id: booked for booked in before}
     starts: list[Start] = []
     booked: dict[LabelClass, Reservation] = {}
-    # Room only gets less during one look: what a gang of the same kind did not find, no longer one finds either.
-    refused: dict[tuple[Needs, bool, int], float] = {}
-    hopeless: set[tuple[Needs, bool, int]] = set()
+    # Room only gets less during one look: where a gang found too little, none that asks for as much finds enough.
+    refused: dict[Needs, list[tuple[int, float]]] = {}
+    hopeless: dict[tuple[Needs, bool], int] = {}
     for gang in in_turn(queue, now_s):
-        kind = (gang.needs, gang.over_streams, gang.least)
-        headless = gang.label_class not in booked and kind not in hopeless
-        if not headless and gang.predicted_s >= refused.get(kind, math.inf):
-            continue
-        nodes = _now(gang, table, booked.values(), last.get(gang.id))
+        kind = (gang.needs, gang.over_streams)
+        headless = gang.label_class not in booked and gang.least < hopeless.get(kind, math.inf)
+        tried = refused.setdefault(gang.needs, [])
+        known = any(least <= gang.least and lasts_s <= gang.predicted_s for least, lasts_s in tried)
+        nodes = () if known else _now(gang, table, booked.values(), last.get(gang.id))
         if nodes:
             starts.append(Start(gang.id, nodes))
             table.start(nodes, gang.demand)
             continue
-        refused[kind] = min(gang.predicted_s, refused.get(kind, gang.predicted_s))
+        if not known:
+            tried.append((gang.least, gang.predicted_s))
         if not headless:
             continue
         later = _later(gang, table, booked.values(), last.get(gang.id))
         if later is None:
-            hopeless.add(kind)
+            hopeless[kind] = gang.least
         else:
             booked[gang.label_class] = later
             table.reserve(later)

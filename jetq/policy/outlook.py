@@ -86,14 +86,14 @@ def _of_other(
     booked: dict[str, Reservation],
     table: Timetable,
 ) -> Outlook:
-    opening = table.opening(gang.demand, gang.least)
-    if opening is None:
-        return Outlook(None, place, missing(gang, table.rooms))
-    names = {other.id: other.name for other in waiting}
+    names = {other.id: other.name for other in waiting if other.id in booked}
     heads = [f"{names[head]} ({head})" for head in booked]
     why = f"{place - 1} ahead of it; it must not delay {named(heads)}" if heads else f"{place - 1} ahead of it"
     if place > FORESEEN:
         return Outlook(None, place, why)
+    opening = table.opening(gang.demand, gang.least)
+    if opening is None:
+        return Outlook(None, place, missing(gang, table.rooms))
     start_s, fitting = opening
     nodes = tuple(room.name for room in fitting[: gang.least])
     table.reserve(Reservation(gang.id, nodes, gang.needs, start_s, start_s + gang.predicted_s))

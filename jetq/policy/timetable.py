@@ -122,13 +122,8 @@ class Timetable:
 
     def fits(self, room: Room, demand: Demand, at_s: float) -> bool:
         """Whether the demand fits on a node from ``at_s`` to its end, beside all that is held and reserved there."""
-        if room.why_not or at_s < room.rests_until_s or not room.could(demand.needs):
-            return False
-        end_s = at_s + demand.lasts_s
-        # What is taken grows only where a span begins.
-        return self._free(room, demand, at_s) and all(
-            self._free(room, demand, span.begin_s) for span in self._spans[room.name] if at_s < span.begin_s < end_s
-        )
+        able = not room.why_not and at_s >= room.rests_until_s and room.could(demand.needs)
+        return able and self._has_room(room, demand, at_s)
 
     def fitting(self, demand: Demand, at_s: float) -> list[Room]:
         """Return the nodes on which the demand fits from ``at_s`` on."""
@@ -153,12 +148,20 @@ class Timetable:
     def _earliest(self, room: Room, demand: Demand, from_s: float) -> float | None:
         if room.why_not or not room.could(demand.needs):
             return None
+        from_s = max(from_s, room.rests_until_s)
+        if self._has_room(room, demand, from_s):
+            return from_s
         ends = {span.moved_s if demand.over_streams else span.end_s for span in self._spans[room.name]}
-        moments = {from_s, room.rests_until_s, *ends}
-        return next(
-            (m for m in sorted(moments) if from_s <= m < math.inf and self.fits(room, demand, m)),
-            None,
-        )
+        later = sorted(end_s for end_s in ends if from_s < end_s < math.inf)
+        return next((end_s for end_s in later if self._has_room(room, demand, end_s)), None)
+
+    def _has_room(self, room: Room, demand: Demand, at_s: float) -> bool:
+        if not self._free(room, demand, at_s):
+            return False
+        end_s = at_s + demand.lasts_s
+        # What is taken grows only where a span begins.
+        begins = [span.begin_s for span in self._spans[room.name] if at_s < span.begin_s < end_s]
+        return not begins or all(self._free(room, demand, begin_s) for begin_s in begins)
 
     def _free(self, room: Room, demand: Demand, at_s: float) -> bool:
         needs = demand.needs

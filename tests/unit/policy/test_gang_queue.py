@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks._gangs import Cluster, GangJob, Look, Predictor, Run, exact, last_two
+from benchmarks._gangs import NOTHING_GOES_WRONG, Cluster, GangJob, Look, Mishaps, Predictor, Run, exact, last_two
 from jetq.model.needs import Needs
 from jetq.policy import runtime
 from jetq.policy.backfill import PATIENCE_S, decide
@@ -68,6 +68,15 @@ def random_gangs(draw: random.Random, rooms: list[Room], load: float, count: int
     return jobs
 
 
+def possible(look: Look) -> list[QueuedGang]:
+    """Return the gangs in turn that the nodes which are there could serve if they were idle."""
+    return [
+        gang
+        for gang in in_turn(look.queue, look.now_s)
+        if sum(room.could(gang.needs) for room in look.rooms) >= gang.least
+    ]
+
+
 class Watch:
     """Checks each look at the queue, by its own arithmetic."""
 
@@ -111,23 +120,26 @@ class Watch:
 
     def _no_stall(self, look: Look) -> None:
         """What is first and finds its nodes free starts; so something always runs while anything waits."""
-        first = in_turn(look.queue, look.now_s)[0]
+        if not possible(look):
+            return
+        first = possible(look)[0]
         able = [
             room
             for room in look.rooms
             if room.could(first.needs)
+            and look.now_s >= room.rests_until_s
             and room.idle_slots >= first.needs.slots
             and room.gpu - sum(h.gpu for h in room.holds) >= first.needs.gpu
             and room.mem_bytes - sum(h.mem_bytes for h in room.holds) >= first.needs.mem_bytes
         ]
         started = {start.gang_id for start in look.decision.starts}
         assert (len(able) >= first.least) == (first.id in started)
-        assert started or any(room.holds for room in look.rooms)
+        assert started or any(room.holds or room.rests_until_s > look.now_s for room in look.rooms)
 
     def _one_reservation_a_class(self, look: Look, gangs: dict[str, QueuedGang]) -> None:
         booked = look.decision.reservations
         started = {start.gang_id for start in look.decision.starts}
-        waiting = [gang for gang in in_turn(look.queue, look.now_s) if gang.id not in started]
+        waiting = [gang for gang in possible(look) if gang.id not in started]
         heads = {gang.label_class: gang.id for gang in reversed(waiting)}
         assert {gangs[r.gang_id].label_class: r.gang_id for r in booked} == heads
         assert len(booked) == len(heads)
@@ -167,12 +179,14 @@ class Watch:
         assert not any(reservation.closed for reservation in booked.values())
 
 
-def simulated(seed: int, load: float, predict: Predictor, count: int = GANGS) -> tuple[list[Run], Watch]:
+def simulated(
+    seed: int, load: float, predict: Predictor, count: int = GANGS, *, mishaps: Mishaps = NOTHING_GOES_WRONG
+) -> tuple[list[Run], Watch]:
     draw = random.Random(seed)
     rooms = random_rooms(draw)
     watch = Watch(exactly=predict is exact)
     jobs = random_gangs(draw, rooms, load, count)
-    runs = Cluster(rooms, jobs, predict=predict, watch=watch).run()
+    runs = Cluster(rooms, jobs, predict=predict, watch=watch, mishaps=mishaps).run()
     assert Counter(run.job.at_s for run in runs) == Counter(job.at_s for job in jobs), "each ran once"
     return runs, watch
 
@@ -184,6 +198,20 @@ def test_ten_thousand_gangs_never_stall_hold_half_or_are_delayed_by_those_behind
 
     assert len(runs) == GANGS
     assert watch.looks > GANGS
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gangs_that_lose_nodes_or_are_refused_by_them_all_end_and_hold_nothing_meanwhile(seed):
+    draw = random.Random(f"mishaps {seed}")
+    mishaps = Mishaps(
+        [(at_s, at_s + draw.uniform(5.0, 500.0), f"n{draw.randrange(10)}") for at_s in range(0, 60_000, 200)],
+        lambda start: draw.choice(start.nodes) if draw.random() < 0.2 else None,
+    )
+
+    runs, watch = simulated(seed, 0.7, last_two, count=300, mishaps=mishaps)
+
+    assert len(runs) == 300
+    assert watch.looks > 1000
 
 
 def believing_that_all_is_short(_: GangJob, __: Mapping[str, Sequence[float]]) -> float:
