@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from jetq.model.gang import GangSpec
 from jetq.model.needs import Needs
+from jetq.policy import runtime
 from jetq.policy.timetable import Demand
 
 #: A gang waits this long (s) before it comes first, whatever its priority …
@@ -31,6 +33,32 @@ class QueuedGang:
     predicted_s: float  # policy/runtime.py
     over_streams: bool = False  # streams may be moved for it
     not_before_s: float = 0.0  # the pause before its next attempt ends
+
+    @classmethod
+    def of(
+        cls,
+        id_: str,
+        spec: GangSpec,
+        *,
+        submitted_s: float,
+        runs: Sequence[float] = (),
+        over_streams: bool = False,
+        not_before_s: float = 0.0,
+    ) -> QueuedGang:
+        """Return what waits when somebody asked for ``spec``. ``runs``: the last runtimes of its name, newest first."""
+        predicted_s = runtime.of_gang(runs, limit_s=spec.time_limit_s)
+        return cls(
+            id_,
+            spec.name,
+            spec.priority,
+            submitted_s,
+            spec.min_nodes,
+            spec.max_nodes,
+            spec.needs,
+            predicted_s,
+            over_streams,
+            not_before_s,
+        )
 
     @property
     def due_s(self) -> float:

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from jetq.model.gang import GangSpec
 from jetq.model.needs import Needs
 from jetq.policy.backfill import PATIENCE_S, Decision, decide
-from jetq.policy.timetable import MOVE_S, Hold, Reservation, Room
+from jetq.policy.timetable import MOVE_S, Demand, Hold, Reservation, Room
 from jetq.policy.turns import BOUND_S, QueuedGang, in_turn
 
 NOW_S = 1000.0
@@ -141,6 +142,15 @@ def test_nobody_overtakes_the_first_whose_bound_has_passed():
 
     assert [g.id for g in in_turn([long_, first], NOW_S)] == ["first", "long"]
     assert [g.id for g in in_turn([long_, first], NOW_S + 5000.0)] == ["first", "long"]
+
+
+def test_a_gang_waits_for_what_its_spec_asks_for():
+    spec = GangSpec(("python", "train.py"), 2, 4, ranks=2, slots=1.5, labels=("zone=x",), priority=6, time_limit_s=90.0)
+
+    waiting = QueuedGang.of("g", spec, submitted_s=NOW_S, runs=[40.0, 60.0])
+
+    assert (waiting.least, waiting.most, waiting.priority, waiting.name) == (2, 4, 6, spec.name)
+    assert waiting.demand == Demand(Needs(("zone=x",), 3.0), 50.0)
 
 
 def test_a_gang_that_pauses_neither_starts_nor_keeps_nodes():
