@@ -137,11 +137,13 @@ def build_agent(settings: Settings, mark: str, make_app: Callable[[], Celery], *
     from jetq.service.agent import Agent
     from jetq.service.facts import node_facts
     from jetq.service.jobfiles.node import JobFiles
+    from jetq.service.jobfiles.server import own_address
     from jetq.service.reach import Reach
 
     probe = open_probe()
     name = settings.node or ""
-    facts = node_facts(settings, probe.machine(), name=name, epoch=ids.random64())
+    address = own_address(settings.http, settings.broker_url or "")
+    facts = node_facts(settings, probe.machine(), name=name, epoch=ids.random64(), address=address)
     store = open_store(settings, settings.broker_url)
     files = JobFiles(settings, lambda job_id: store.job(job_id) is not None)
     return Agent(

@@ -37,6 +37,7 @@ VERBS: dict[str, Verb] = {
     "video": Verb("jetq.cli.video", "Analyse video files on all nodes."),
     "job": Verb("jetq.cli.job", "List, show, wait for and cancel jobs; their logs and files."),
     "node": Verb("jetq.cli.node", "List, show, drain, resume and forget nodes."),
+    "hostfile": Verb("jetq.cli.hostfile", "Print an Open MPI hostfile of the live nodes."),
     "route": Verb("jetq.cli.route", "Show where a task would go, and why."),
     "web": Verb("jetq.cli.web", "Serve Flower, the web page of the cluster."),
     "completion": Verb("jetq.cli.completion", "Print the shell's completion script."),

@@ -72,6 +72,7 @@ def show(*, name: str, as_json: bool, where: Where) -> None:
             ("slots", f"{row.used:g} of {row.slots} in use"),
             ("running", row.running),
             ("board", row.board),
+            ("address", row.address),
             ("labels", row.labels),
             ("tasks", sorted(ledger.loaded().get(name, ()))),
             ("weight", row.weight),

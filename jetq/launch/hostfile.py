@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from jetq.errors import UsageError
+from jetq.errors import JetqError, UsageError
+from jetq.model.beat import NodeRow
 
 #: How slots of several nodes on one machine add up: ``sum`` (each brings its own), or ``most`` (all mean the same).
 Adding = Literal["sum", "most"]
@@ -41,6 +43,49 @@ def merged(shares: Iterable[Host], *, adding: Adding = "sum") -> list[Host]:
 def text(hosts: Sequence[Host]) -> str:
     """Return the file: ``ADDRESS slots=N``, with the names of the nodes as a comment."""
     return "".join(f"{host.address} slots={host.slots}  # {' '.join(host.nodes)}\n" for host in hosts)
+
+
+def of_nodes(rows: Iterable[NodeRow], rule: str | int | None = None) -> list[Host]:
+    """Return the machines of the nodes that are up.
+
+    Args:
+        rows: all nodes.
+        rule: slots of a machine: its ``cores``, its GPUs (``gpu``; one without is left out) or a number; None: the
+            slots of its nodes.
+
+    Raises:
+        JetqError: none is left, or mpirun cannot reach one by the address it says.
+    """
+    rows = [row for row in rows if row.state == "up"]
+    if not rows:
+        raise JetqError("no node is up; start one with `jetq worker` or `jetq up`, or see `jetq node list`")
+    _check_addresses(rows)
+    shares = (Host(row.address, _slots(row, rule), (row.name,)) for row in rows)
+    hosts = [host for host in merged(shares, adding="sum" if rule is None else "most") if host.slots]
+    if not hosts:
+        raise JetqError("no node that is up has a GPU; leave out --slots gpu")
+    return hosts
+
+
+def _slots(row: NodeRow, rule: str | int | None) -> int:
+    if rule is None:
+        return row.slots
+    return rule if isinstance(rule, int) else row.gpu if rule == "gpu" else row.cores
+
+
+def _check_addresses(rows: Sequence[NodeRow]) -> None:
+    several = len({row.address for row in rows}) > 1
+    for row in rows:
+        if not row.address:
+            raise JetqError(f"node {row.name} does not say its address; start it anew, with this version of jetq")
+        address = ipaddress.ip_address(row.address)
+        if address.version != 4:
+            raise JetqError(f"node {row.name} has {address}, but mpirun needs an IPv4 address; give it one with --http")
+        if address.is_loopback and several:
+            raise JetqError(
+                f"node {row.name} has {address}, which other machines do not reach; "
+                "start it with --http ADDR (jetq up: with --listen ADDR)"
+            )
 
 
 def slots_rule(word: str) -> str | int:

@@ -39,6 +39,8 @@ class NodeFacts:
     labels: tuple[str, ...]  # implicit ones (gpu, arch=, board=, node=) included
     version: str  # jetq's
     door: str = ""  # where its HTTP port is and what opens it (JSON); never shown
+    address: str = ""  # at which other nodes reach its machine; "": not known
+    cores: int = 0  # online
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,9 @@ class NodeRow:
     version: str = ""
     why: str = ""  # it drains, fails, is suspect or dead
     running: list[str] = field(default_factory=list)
+    address: str = ""  # at which other nodes reach its machine; nodes of one address share it
+    cores: int = 0  # of the machine
+    gpu: int = 0  # GPUs that jobs may hold
 
     def as_json(self) -> dict[str, Any]:
         """Return the row as plain values."""

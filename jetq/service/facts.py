@@ -51,8 +51,8 @@ def own_labels(labels: Iterable[str]) -> tuple[str, ...]:
     return given
 
 
-def node_facts(settings: Settings, machine: Machine, *, name: str, epoch: str) -> NodeFacts:
-    """Return what stays true of a node for one epoch."""
+def node_facts(settings: Settings, machine: Machine, *, name: str, epoch: str, address: str = "") -> NodeFacts:
+    """Return what stays true of a node for one epoch. ``address``: at which other nodes reach this machine."""
     board = slug(settings.board or machine.board)
     implicit = [f"arch={slug(machine.arch).replace('x86-64', 'x86_64')}", f"board={board}", f"node={name}"]
     if machine.gpus:
@@ -69,6 +69,8 @@ def node_facts(settings: Settings, machine: Machine, *, name: str, epoch: str) -
         board=board,
         labels=tuple(sorted({*own_labels(settings.labels), *implicit})),
         version=__version__,
+        address=address,
+        cores=machine.cores,
     )
 
 

@@ -126,7 +126,7 @@ class RedisStore(LeaderSide):
             dead_s,
             *seed(),
             self._ttl_s,
-            f.door,
+            *(f.door, f.address, f.cores),
             how,
             *sorted(tasks),
         )

@@ -65,6 +65,9 @@ def node_row(name: str, h: Mapping[str, str], *, used: float, now_s: float, spee
         version=h.get("version", ""),
         why=h.get("why", "") if state in _EXPLAINED else "",
         running=[job for job, _claimer in _json(h.get("running")) or []],
+        address=h.get("address", ""),
+        cores=int(h.get("cores") or 0),
+        gpu=int(h.get("gpu") or 0),
     )
 
 

@@ -145,6 +145,12 @@ def test_a_board_is_read_from_here(cluster, jetq, tmp_path):
     ]
 
 
+def test_a_board_is_one_line_of_the_hostfile(cluster, board, jetq):
+    said = jetq("hostfile")
+
+    assert (said.returncode, said.stdout) == (0, f"{board.its} slots=2  # near shy\n"), said.stderr
+
+
 def test_a_full_disk_fails_no_job_that_prints(cluster, board, jetq):
     loud = cluster.submit("board.prints", 20_000, labels=["node=near"])
 

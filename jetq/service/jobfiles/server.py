@@ -89,6 +89,21 @@ def seen_address(address: str, broker_url: str) -> str:
     return Listen(address).seen.strip("[]") if is_loopback(towards) else towards
 
 
+def own_address(asked: str | None, broker_url: str) -> str:
+    """Return the address at which other nodes reach this machine, "" where its way to the broker is not known.
+
+    It is where the node serves its files, if others can reach that, else the address that faces the broker.
+
+    Raises:
+        UsageError: ``asked`` is no address of this machine (see ``bind_address``).
+    """
+    try:
+        served = seen_address(bind_address(asked, broker_url)[0], broker_url)
+        return address_towards(broker_url) if is_loopback(served) else served
+    except OSError:  # the broker's name is not known just now
+        return ""
+
+
 def is_loopback(host: str) -> bool:
     """Tell whether only this machine reaches an address."""
     try:

@@ -26,9 +26,15 @@ class Yard:
         self.store = RedisStore(connect(url), "jetq")
         self.epochs: dict[str, str] = {}
 
-    def node(self, name: str, slots: int = 2, *labels: str, tasks: tuple[str, ...] = TASKS) -> None:
+    def node(
+        self, name: str, slots: int = 2, *labels: str, tasks: tuple[str, ...] = TASKS, address: str = "10.0.0.1"
+    ) -> None:
         epoch = self.epochs[name] = ids.random64()
-        facts = NodeFacts(name, f"id-{name}", epoch, slots, 0, 8 << 30, "pc", (f"node={name}", *labels), "0")
+        facts = NodeFacts(
+            *(name, f"id-{name}", epoch, slots, 0, 8 << 30, "pc", (f"node={name}", *labels), "0"),
+            address=address,
+            cores=6,
+        )
         rates = strategies.rates(slots, 1.0, 1.0)
         self.store.join(facts, rates, dead_s=5, tasks=tasks)
         metrics = Metrics(cpu_busy=0.5, mem_used_bytes=1 << 30, mem_total_bytes=8 << 30, temp_c=41.0)

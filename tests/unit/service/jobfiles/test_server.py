@@ -14,7 +14,7 @@ import pytest
 from jetq.errors import UsageError
 from jetq.service.jobfiles.folders import JobFolders
 from jetq.service.jobfiles.log import LogFile, run_logs
-from jetq.service.jobfiles.server import MOST_REQUESTS, Door, FileServer, bind_address, seen_address
+from jetq.service.jobfiles.server import MOST_REQUESTS, Door, FileServer, bind_address, own_address, seen_address
 
 BROKER = "redis://127.0.0.1:6379/0"
 
@@ -161,3 +161,25 @@ def test_a_port_in_use_says_what_to_do(folders):
 def test_all_addresses_are_seen_as_one_that_others_reach():
     assert seen_address("127.0.0.2", BROKER) == "127.0.0.2"
     assert seen_address("0.0.0.0", BROKER) != "0.0.0.0"
+
+
+@pytest.mark.parametrize(
+    ("asked", "broker", "address"),
+    [
+        (None, BROKER, "127.0.0.1"),
+        (None, "unix:///tmp/broker.sock", "127.0.0.1"),
+        ("127.0.0.2", BROKER, "127.0.0.1"),  # files for this machine alone
+        ("auto", BROKER, "127.0.0.1"),
+        (None, "redis://no.such.host.invalid:6379/0", ""),
+        ("auto", "redis://no.such.host.invalid:6379/0", ""),
+    ],
+)
+def test_a_node_says_at_which_address_others_reach_it(asked, broker, address):
+    assert own_address(asked, broker) == address
+
+
+def test_an_address_that_is_reached_from_elsewhere_comes_before_the_way_to_the_broker():
+    outside = seen_address("0.0.0.0", BROKER)
+
+    assert own_address("0.0.0.0", BROKER) == outside
+    assert own_address(outside, BROKER) == outside
