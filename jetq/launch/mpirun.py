@@ -5,17 +5,18 @@ equal address on all (docker0, l4tbr0), with Debian's 4.1.4 and the wheel's 5.0.
 
 - Without ``btl_tcp_if_include`` ranks connect to the bridge's address, which is their own, and fail (5) or hang (4).
   The network in CIDR form works in both.
-- The runtime's interface: 4 takes the CIDR (``oob_tcp_if_include``). 5 does not find any network so and ignores it with
-  a warning; a list in which one name is missing on a host crashes it now and then; unset, every fourth job hung at its
-  end. One name that is there works always, so the head gets its own, and the member that carries out a launch request
-  puts its own name in its place (``jetq.launch.exec``). Loopback is refused there: a gang on one machine gets neither.
-- The daemons detach themselves (``--daemonize``) unless told ``--leave-session-attached``; with 5 jobs then hung at
-  their end, one in ten. Attached ones are children of whoever started them.
+- The runtime's interface: 4 takes the CIDR (``oob_tcp_if_include``). 5 finds none so, warns and ignores it; a list
+  in which one name is missing on a host crashes it at times; unset, jobs hang at their end at times (1 of 12). One name
+  that is there works (40 of 40), so the head gets its own, and the member that carries out a launch request puts its
+  own in its place (``jetq.launch.exec``). Loopback is refused there: a gang on one machine gets neither.
+- The daemons detach themselves (``--daemonize``) unless told ``--leave-session-attached``. With 5 jobs then hang at
+  their end at times (1 of 10), and daemons outlive a job that failed. Attached ones are children of who started them.
 - A rank inherits its daemon's environment, and ``-x NAME`` puts the head's value above it, any characters included. So
   what differs from node to node is in the daemons' environment, and never in ``-x``.
 - Two lines of one address are two machines for it; so they are one. Ranks are numbered along the hostfile
   (``--map-by slot``), in 4 with the head's machine first: here it is always the first.
-- 4 refuses IPv6 addresses in a hostfile, and the BTL takes no IPv6 network: such members are refused.
+- 4 refuses IPv6 addresses in a hostfile; 5 starts ranks by them, but what MPI itself makes of them was not tried: such
+  members are refused.
 - The launch agent may be several words; 4 cuts them at spaces, and both take ``:`` for an alternative.
 - Output lines come as ``[1,RANK]<stdout>:`` (5: then a space); the exit code is that of a failed rank.
 """
