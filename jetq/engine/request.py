@@ -17,6 +17,7 @@ from jetq import process
 from jetq.engine.run import FULL, patiently
 from jetq.errors import JetqError
 from jetq.log import Log
+from jetq.store.base import After
 from jetq.store.redis import RedisStore
 
 #: What a dead child has left is given up after this (s): the lane must turn, or it would count as hanging.
@@ -45,6 +46,8 @@ class LaneSide:
 class Request(Stock):
     """Celery's request, with losses, time limits and revokes told to the ledger first."""
 
+    _timed_out = False  # its job has ended by a hard limit, and Celery is to hear of it
+
     @property
     def pub(self) -> str | None:
         """The publication number of the message; None: not ledgered."""
@@ -58,25 +61,35 @@ class Request(Stock):
             return super().on_failure(exc_info, send_failed_event, return_ok)
         if isinstance(exc, Ignore) and str(exc) == FULL:
             LaneSide.on_full()
-        if isinstance(exc, (WorkerLostError, SystemExit, KeyboardInterrupt, Terminated)):
+        if isinstance(exc, (WorkerLostError, SystemExit, KeyboardInterrupt, Terminated, TimeLimitExceeded)):
             return self._on_child_gone(exc_info, exc, send_failed_event, return_ok)
         if isinstance(exc, MemoryError):
             exc_info.exception = exc = OutOfMemory(_described(exc))
         answer = super().on_failure(exc_info, send_failed_event, return_ok)
         if not return_ok and not isinstance(exc, (Ignore, Reject, Retry)):
-            late = isinstance(exc, TimeLimitExceeded)
-            self._end(f"hard time limit of {exc.args[0]} s exceeded" if late else _described(exc))
+            self._end(_described(exc))
         return answer
+
+    def on_timeout(self, soft: bool, timeout: float) -> None:
+        """Tell Celery of a hard limit where that has ended the job; ``on_failure``, which comes first, has asked."""
+        if soft or self.pub is None:
+            super().on_timeout(soft, timeout)
+        elif self._timed_out:
+            super().on_timeout(soft, timeout)
+            patiently(LaneSide.store.told, self.id)
 
     def _on_child_gone(self, exc_info: Any, exc: BaseException, send_failed_event: bool, return_ok: bool) -> Any:
         where = f"{self.worker_pid}." if self.worker_pid else None
         self._clear_up()
-        now = patiently(LaneSide.store.lost, self.id, LaneSide.node, where, _described(exc))
+        then: After = "fail" if isinstance(exc, TimeLimitExceeded) else "charge"
+        now = patiently(LaneSide.store.lost, self.id, LaneSide.node, where, _described(exc), then=then)
         log.warning("child.lost", job=self.id, pid=self.worker_pid, why=exc, now=now or "ended")
         state.task_ready(self)
         if not now and patiently(LaneSide.store.put_back, self.id, self.pub):
             now = "QUEUED"  # it died before its claim: the message is the only copy
-        if now == "FAILED":
+        if now == "FAILED" and then == "fail":
+            self._timed_out = True
+        elif now == "FAILED":
             super().on_failure(exc_info, send_failed_event, return_ok)
             patiently(LaneSide.store.told, self.id)
         elif now == "CANCELLED":
@@ -133,6 +146,8 @@ class Request(Stock):
 
 def _described(exc: BaseException) -> str:
     """Say what happened in one line: Celery's and our own words as they are, those of a body with their type."""
+    if isinstance(exc, TimeLimitExceeded):
+        return f"hard time limit of {exc.args[0]} s exceeded"
     if isinstance(exc, WorkerLostError):
         return _LOST.sub(r"its process ended early: \1", str(exc))
     if isinstance(exc, (Terminated, OutOfMemory)):

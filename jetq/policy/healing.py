@@ -17,8 +17,9 @@ BEATS = 2
 STUCK_S = 10.0
 #: A job of a shared queue that has waited this long is looked for in its list (s).
 MISSING_S = 2.0
-#: How many of the longest waiting jobs are looked for.
-OLDEST = 5
+#: How many of the longest waiting jobs are looked for. They may all wait for a node that never comes, so as many of the
+#: others are looked for at a time, for so long (s); more of them while the lists are too short.
+OLDEST, PART, PART_S = 5, 25, 3.0
 
 _CLAIMED = frozenset({"RUNNING", "FINISHING"})
 
@@ -29,6 +30,11 @@ class _First:
 
     seq: int
     at_s: float
+
+
+def part(now_s: float) -> int:
+    """Return which part of the waiting jobs to look for beside the oldest; it moves on with the time."""
+    return int(now_s / PART_S)
 
 
 class Healer:

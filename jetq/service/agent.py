@@ -41,7 +41,9 @@ _log = Log("agent")
 class AgentLedger(NodeKeeper, ChoreLedger, Protocol):
     """What the agent asks of the ledger."""
 
-    def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge") -> str:
+    def lost(
+        self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge", epoch: str = ""
+    ) -> str:
         """Report that what ran the job is gone."""
         ...
 
@@ -236,9 +238,10 @@ class Agent:
         if self._joined is None:
             return  # what the ledger has under this name is another run's
         held = [job for job in self._ledger.held(self._facts.name) if job.kind in KINDS[lane.name]]
+        why, epoch = f"its lane died (exit code {lane.code})", self._facts.epoch
         for job in held:
             if job.state != "ASSIGNED":
-                self._ledger.lost(job.job_id, self._facts.name, None, f"its lane died (exit code {lane.code})")
+                self._ledger.lost(job.job_id, self._facts.name, None, why, epoch=epoch)
         if held:
             self._ledger.again(self._facts.name, self._facts.epoch, "its lane died")
 

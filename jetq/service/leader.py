@@ -13,7 +13,7 @@ from jetq.clock import Clock
 from jetq.log import Log
 from jetq.model.survey import Judgement, Lead, Survey, Verdict
 from jetq.page import Entry
-from jetq.policy.healing import OLDEST, Healer
+from jetq.policy.healing import OLDEST, PART, Healer, part
 from jetq.policy.liveness import Watch
 from jetq.store.steering import Leading
 
@@ -120,7 +120,7 @@ class Leader:
                 _log.error("job.mended", job=job, why="it stood nowhere; please report this")
 
     def _lead(self, lead: Lead, now: _Clocks) -> None:
-        survey = self._ledger.survey(self._epoch, self._term, oldest=OLDEST)
+        survey = self._ledger.survey(self._epoch, self._term, oldest=OLDEST, part=part(now.own_s), size=PART)
         if survey is None:
             return
         if lead.unsure:

@@ -114,12 +114,15 @@ class Lane(Protocol):
         """
         ...
 
-    def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge") -> str:
+    def lost(
+        self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge", epoch: str = ""
+    ) -> str:
         """Report that what ran the job is gone; it is picked again, or FAILED after its last attempt.
 
         ``claimer``: the whole of it, or its start (``"4711."``: the child with that pid); None: whoever holds it on
-        ``node``. ``then``: ``charge`` an attempt, ``again`` without a charge, or ``fail`` for good. Returns the state
-        it is in now, "" if it was not held so.
+        ``node``. ``then``: ``charge`` an attempt, ``again`` without a charge, or ``fail`` for good (but a body that has
+        ended keeps its outcome). ``epoch``: the run that held it, unless any may have. Returns the state it is in now,
+        "" if it was not held so.
         """
         ...
 

@@ -11,6 +11,7 @@ from typing import Any
 from jetq import ids
 from jetq.errors import NodeAlive, NoSuchNode
 from jetq.model.claim import Ended, Held
+from jetq.model.job import TERMINAL, JobState
 from jetq.model.survey import ABSENT, Heard, Judgement, Lead, Survey, Verdict, node_view
 from jetq.page import Entry
 from jetq.store.keys import PRIORITY_SEP
@@ -33,9 +34,12 @@ class LeaderSide(Link):
         heard = Heard(text(other[0]), text(other[1]), int(other[2] or 0)) if other else None
         return Lead(int(term), float(time_s), bool(unsure), heard)
 
-    def survey(self, epoch: str, term: int, *, oldest: int) -> Survey | None:
-        """Look at all nodes and at the jobs that have waited longest. None: the term is over."""
-        got = self._run("survey", epoch, term, oldest)
+    def survey(self, epoch: str, term: int, *, oldest: int, part: int = 0, size: int = 25) -> Survey | None:
+        """Look at all nodes and at the jobs that have waited longest. None: the term is over.
+
+        And at one ``part`` of the others (it wraps around): ``size`` jobs where messages are missing, else ``oldest``.
+        """
+        got = self._run("survey", epoch, term, oldest, part, size)
         if not got:
             return None
         nodes = tuple(node_view(*(text(x) for x in row[:-1]), held=held_jobs(row[-1])) for row in got[0])
@@ -61,7 +65,10 @@ class LeaderSide(Link):
         return [Ended(*(text(x) for x in row)) for row in self._run("untold", limit)]
 
     def told(self, job_id: str) -> None:
-        """Celery has been told of an ended job."""
+        """Celery has been told of an ended job. Of one that goes on nothing is taken."""
+        state = text(self._read("HGET", f"{self.prefix}job:{job_id}", "state"))
+        if state and JobState(state) not in TERMINAL:
+            return
         self._read("ZREM", f"{self.prefix}tell", job_id)
         self._read("DEL", f"{self.prefix}msg:{job_id}")
 

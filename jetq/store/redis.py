@@ -80,9 +80,11 @@ class RedisStore(LeaderSide):
             args += (stored.key, stored.payload, stored.ttl_s)
         return _sure(self._run("settle", *args)) == 1
 
-    def lost(self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge") -> str:
+    def lost(
+        self, job_id: str, node: str, claimer: str | None, why: str, *, then: After = "charge", epoch: str = ""
+    ) -> str:
         """Report that what ran the job is gone."""
-        return text(self._run("lost", job_id, node, claimer or "", cut(why), then, *seed(), self._ttl_s))
+        return text(self._run("lost", job_id, node, claimer or "", cut(why), then, *seed(), self._ttl_s, epoch))
 
     def drop(self, job_id: str, pub: str, node: str, state: str, why: str) -> bool:
         """End an unclaimed job that can never run."""

@@ -14,7 +14,10 @@ from jetq.model.survey import ABSENT
 #: A node that is late by this many beats is shown as stale (s).
 STALE_S = 3.0
 #: States of a node that somebody gave a reason for.
-_EXPLAINED = frozenset({"draining", "drained", "failing", "suspect", "dead"})
+_EXPLAINED = {
+    **dict.fromkeys(("draining", "drained"), "drain_why"),
+    **dict.fromkeys(("failing", "suspect", "dead"), "why"),
+}
 #: A job's record leaves out what most jobs have; this is its kind.
 USUAL_KIND = "task"
 
@@ -63,12 +66,18 @@ def node_row(name: str, h: Mapping[str, str], *, used: float, now_s: float, spee
         identity=h.get("identity", ""),
         epoch=h.get("epoch", ""),
         version=h.get("version", ""),
-        why=h.get("why", "") if state in _EXPLAINED else "",
+        why=_why_out(state, h),
         running=[job for job, _claimer in _json(h.get("running")) or []],
         address=h.get("address", ""),
         cores=int(h.get("cores") or 0),
         gpu=int(h.get("gpu") or 0),
     )
+
+
+def _why_out(state: str, h: Mapping[str, str]) -> str:
+    """Return why a node gets no new work, where somebody said so."""
+    field = _EXPLAINED.get(state)
+    return h.get(field, "") if field else ""
 
 
 def waits_for_task(h: Mapping[str, str]) -> bool:

@@ -16,8 +16,11 @@ class Leading(Protocol):
         """Take or renew the leader's lease."""
         ...
 
-    def survey(self, epoch: str, term: int, *, oldest: int) -> Survey | None:
-        """Look at all nodes and at the ``oldest`` jobs of shared queues. None: the term is over."""
+    def survey(self, epoch: str, term: int, *, oldest: int, part: int = 0, size: int = 25) -> Survey | None:
+        """Look at all nodes and at the ``oldest`` jobs of shared queues. None: the term is over.
+
+        And at one ``part`` of the others (it wraps around): ``size`` jobs where messages are missing, else ``oldest``.
+        """
         ...
 
     def judge(self, epoch: str, term: int, judgement: Judgement) -> bool:

@@ -9,7 +9,7 @@ from jetq.model.beat import Beat, Metrics, NodeFacts
 from jetq.model.needs import Needs
 from jetq.policy import strategies
 from jetq.store import keys
-from jetq.store.base import Order, Parcel
+from jetq.store.base import Joining, Order, Parcel
 from jetq.store.orders import digest
 from jetq.store.redis import RedisStore, connect
 
@@ -21,11 +21,23 @@ class Cluster:
         self.store = RedisStore(connect(url), "t")
         self.epochs: dict[str, str] = {}
 
-    def node(self, name: str, slots: int = 2, *, labels: tuple[str, ...] = (), gpu: int = 0, board: str = "pc") -> None:
-        epoch = self.epochs[name] = ids.random64()
+    def node(
+        self,
+        name: str,
+        slots: int = 2,
+        *,
+        labels: tuple[str, ...] = (),
+        gpu: int = 0,
+        board: str = "pc",
+        how: Joining = "anew",
+    ) -> None:
+        if how != "again":
+            self.epochs[name] = ids.random64()
+        epoch = self.epochs[name]
         facts = NodeFacts(name, f"id-{name}", epoch, slots, gpu, 8 << 30, board, (f"node={name}", *labels), "0")
-        self.store.join(facts, strategies.rates(slots, 1.0, 1.0), dead_s=5)
-        self.beat(name, slots)
+        self.store.join(facts, strategies.rates(slots, 1.0, 1.0), dead_s=5, how=how)
+        if how != "again":
+            self.beat(name, slots)
 
     def beat(self, name: str, slots: int = 2, *, state: str = "up", seq: int = 1):
         rates = strategies.rates(slots, 1.0, 1.0)
@@ -33,6 +45,7 @@ class Cluster:
 
     def put(self, job_id: str | None = None, body: str = "b", *, generation: int = 0, pub: str | None = None, **order):
         needs = order.pop("needs", Needs())
+        waits = order.pop("wait_for_node", False)
         extra = {k: order.pop(k) for k in ("delay_s", "expires_s") if k in order}
         o = Order("t.work", needs=needs, **order)
         p = Parcel(
@@ -43,7 +56,7 @@ class Cluster:
             "envelope",
             **extra,
         )
-        return self.store.publish(o, [p])[0], p
+        return self.store.publish(o, [p], wait_for_node=waits)[0], p
 
     def claim(self, parcel: Parcel, node: str, claimer: str = "c1"):
         return self.store.claim(parcel.job_id, parcel.pub, node, self.epochs[node], claimer)

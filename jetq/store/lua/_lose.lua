@@ -5,14 +5,16 @@
 -- Who was asked to leave its node (evict.lua) pays no attempt for it.
 local function lose(id, why, charge, seed, salt, ttl)
   local key = P .. 'job:' .. id
-  local j = call('HMGET', key, 'state', 'node', 'attempts', 'max', 'cancel_asked', 'started_at', 'evict')
+  local j = call('HMGET', key, 'state', 'node', 'attempts', 'max', 'cancel_asked', 'started_at', 'evict', 'outcome', 'expires')
   local state, node, attempts, max = j[1], j[2], tonumber(j[3] or 0), tonumber(j[4] or USUAL.max)
+  local ran = state == 'RUNNING' or state == 'FINISHING'
+  if j[8] then max = 2 * max end  -- its body has ended: to tell of that has as many attempts again
   if j[7] then charge, why = false, j[7] end
   if j[5] then
     close(id, node, 'CANCELLED', 'reason', call('HGET', key, 'reason') or why, true, ttl, salt)
     return 'CANCELLED'
   end
-  if charge and state ~= 'ASSIGNED' then
+  if charge and ran then
     if j[6] and now() - j[6] > 600 then attempts = 0 end
     attempts = attempts + 1
     call('HSET', key, 'attempts', attempts)
@@ -22,12 +24,18 @@ local function lose(id, why, charge, seed, salt, ttl)
       return 'FAILED'
     end
   else
-    note(id, 'moved', node, why, state ~= 'ASSIGNED')
+    note(id, 'moved', node, why, ran)
   end
   release(id, node, salt)
   call('SREM', P .. 'cancel:' .. node, id)
   call('HDEL', key, 'claimer', 'epoch', 'started_at', 'evict')
-  return (place(id, adjust_cohort(id, order_of(id)), attempts .. '-' .. seed, call('GET', P .. 'msg:' .. id), 'RPUSH', salt))
+  if j[9] then call('ZADD', P .. 'expiry', j[9], id) end  -- its claim took it off
+  local msg = call('GET', P .. 'msg:' .. id)
+  if not msg then
+    close(id, nil, 'FAILED', 'error', 'its message is gone from the ledger: ' .. why, true, ttl, salt)
+    return 'FAILED'
+  end
+  return (place(id, adjust_cohort(id, order_of(id)), attempts .. '-' .. seed, msg, 'RPUSH', salt))
 end
 
 -- Everything that a node holds is picked again.

@@ -5,7 +5,7 @@
 -- gives 1, or 0 for an unknown node
 local node, key, salt = A[1], P .. 'node:' .. A[1], tonumber(A[5])
 if call('EXISTS', key) == 0 then return 0 end
-call('HSET', key, 'drain', A[3], 'why', A[2])
+call('HSET', key, 'drain', A[3], 'drain_why', A[2])
 if call('HGET', key, 'state') == 'up' then
   call('HSET', key, 'state', 'draining')
   rescore(node, salt)

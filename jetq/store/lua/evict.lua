@@ -2,9 +2,10 @@
 --
 -- uses  base
 -- ARGV  1 node  2 epoch  3 why
--- gives how many jobs were asked
+-- gives how many jobs were asked; 0 also where the node may work again
 local node, count = A[1], 0
-if call('HGET', P .. 'node:' .. node, 'epoch') ~= A[2] then return 0 end
+local n = call('HMGET', P .. 'node:' .. node, 'epoch', 'drain')
+if n[1] ~= A[2] or not n[2] then return 0 end
 for _, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do
   local key = P .. 'job:' .. id
   local j = call('HMGET', key, 'state', 'cancel_asked', 'evict')

@@ -12,7 +12,10 @@
 if not leads(A[1], A[2]) then return {} end
 local salt, out = tonumber(A[4]), {}
 
-local function lies(queue, id, prio) return call('LPOS', list_key(queue, prio), call('GET', P .. 'msg:' .. id) or '') end
+-- From the end that is read first: who is looked for has waited for long.
+local function lies(queue, id, prio)
+  return call('LPOS', list_key(queue, prio), call('GET', P .. 'msg:' .. id) or '', 'RANK', -1)
+end
 
 local function mend(i, id, token, action, node, why)
   local j = call('HMGET', P .. 'job:' .. id, 'state', 'token', 'node')

@@ -70,7 +70,7 @@ for i = 14, #A, 7 do
   local id, pub, digest, generation, msg, delay, expires = unpack(A, i, i + 6)
   local key, salt, old = P .. 'job:' .. id, (A[2] * (i + 7)) % 1, nothing
   if is_taken(key) then
-    old = call('HMGET', key, 'state', 'digest', 'gen', 'node', 'attempts', 'name', 'replaced', 'expires', 'at', 'cancel_asked')
+    old = call('HMGET', key, 'state', 'digest', 'gen', 'node', 'attempts', 'name', 'replaced', 'expires', 'at', 'cancel_asked', 'evict')
   end
   local answer = old[1] and again(old, digest, tonumber(generation))
   if answer then
@@ -81,6 +81,7 @@ for i = 14, #A, 7 do
       if old[1] == 'RUNNING' and not old[10] then note(id, 'again', old[4], 'its task asked to run again', true) end
       release(id, old[4], salt)
       forget_places(id)
+      if old[10] or old[11] then call('SREM', P .. 'cancel:' .. old[4], id) end
       call('HDEL', key, 'claimer', 'epoch', 'started_at', 'replaced', 'outcome', 'evict', unpack(USUAL_FIELDS))
     else
       fresh[#fresh + 1] = micros(t)
@@ -95,7 +96,6 @@ for i = 14, #A, 7 do
       call('ZADD', P .. 'expiry', late, id)
     end
     if old[10] then -- cancelled while the body that publishes it again still ran: it is late at once (due.lua)
-      call('SREM', P .. 'cancel:' .. old[4], id)
       call('HSET', key, 'state', 'WAITING', 'node', '', 'token', token, unpack(record))
       call('ZADD', P .. 'expiry', t, id)
       out[#out + 1] = answer_of('placed', 'WAITING')

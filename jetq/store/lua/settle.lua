@@ -7,7 +7,7 @@
 --       -1 the server was started anew: ask again in a moment
 if not is_sure() then return -1 end
 local id, key, state, salt = A[1], P .. 'job:' .. A[1], A[4], tonumber(A[8])
-local j = call('HMGET', key, 'state', 'token', 'claimer', 'node', 'name', 'started_at', 'cancel_asked')
+local j = call('HMGET', key, 'state', 'token', 'claimer', 'node', 'name', 'started_at', 'cancel_asked', 'evict')
 local mine = j[3] == A[3]
 local live = j[1] == 'RUNNING' or j[1] == 'FINISHING'
 if mine and live and j[7] then
@@ -16,12 +16,14 @@ if mine and live and j[7] then
 end
 if not mine or j[2] ~= A[2] then return 0 end
 if j[1] == state then return 1 end
-if not live then return 0 end
+if not live or (state == 'WAITING' and j[1] ~= 'RUNNING') then return 0 end
+if j[8] then call('SREM', P .. 'cancel:' .. j[4], id) end
 if state == 'WAITING' then
   if j[1] ~= 'RUNNING' then return 0 end
   release(id, j[4], salt)
   note(id, 'replaced', j[4], 'replaced by another task that carries its id', true)
   call('HSET', key, 'state', 'WAITING', 'node', '', 'replaced', '1')
+  call('HDEL', key, 'evict')
   return 1
 end
 local board = call('HGET', P .. 'node:' .. j[4], 'board')

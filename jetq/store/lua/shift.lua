@@ -22,6 +22,12 @@ local function restamp(key, field)
 end
 for _, node in ipairs(call('SMEMBERS', P .. 'nodes')) do
   restamp(P .. 'node:' .. node, 'beat_at')
-  for _, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do restamp(P .. 'job:' .. id, 'started_at') end
+  for _, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do
+    restamp(P .. 'job:' .. id, 'started_at')
+    if not call('ZSCORE', P .. 'expiry', id) then  -- claimed: the time counts again where its run is lost
+      local at = call('HGET', P .. 'job:' .. id, 'expires')
+      if at then call('HSET', P .. 'job:' .. id, 'expires', string.format('%.3f', at + A[3])) end
+    end
+  end
 end
 return 1

@@ -25,6 +25,16 @@ def ran() -> int:
     return int(R.incr(f"ran:{job_id}"))
 
 
+class HangsOnce(Task):
+    """A base class whose hook after a success hangs the first time."""
+
+    abstract = True
+
+    def on_success(self, retval, task_id, args, kwargs):
+        if R.incr("hangs") == 1:
+            time.sleep(60)
+
+
 class Plain(Task):
     """A user's base class with its own ``__call__``."""
 
@@ -147,6 +157,12 @@ def raises(kind, text):
 def hard(self):
     ran()
     time.sleep(60)
+
+
+@shared_task(name="yard.hangs_after", base=HangsOnce, time_limit=2)
+def hangs_after():
+    ran()
+    return "done"
 
 
 @shared_task(name="yard.soft", bind=True, soft_time_limit=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from celery import chain, chord
+from celery.exceptions import TimeLimitExceeded
 
 from jetq import ids
 
@@ -76,3 +77,30 @@ def test_a_failure_is_kept_and_its_errback_runs_once_though_the_child_dies(bench
     bench.until(lambda: bench.redis.get("errback"), "the errback ran")
     bench.idle()
     assert bench.redis.get("errback") == b"1"
+
+
+def test_a_time_limit_after_the_body_has_ended_changes_nothing_of_its_outcome(bench, lane) -> None:
+    sig = bench.app.signature
+    job = sig("yard.hangs_after").apply_async(
+        link=sig("yard.count", args=(1,), immutable=True), link_error=sig("yard.err")
+    )
+
+    bench.ended(job.id)
+    bench.idle()
+    assert job.get(timeout=20) == "done"
+    assert bench.runs(job.id) == 1
+    assert bench.redis.get("hangs") == b"2"
+    assert bench.redis.get("errback") is None
+    assert [h["why"] for h in bench.store.job(job.id).history] == ["hard time limit of 2 s exceeded"]
+
+
+def test_a_body_that_passes_its_time_limit_calls_its_errback_once(bench, lane) -> None:
+    job = bench.app.send_task("yard.hard", link_error=bench.app.signature("yard.err"))
+
+    bench.ended(job.id, "FAILED")
+    bench.until(lambda: bench.redis.get("errback"), "the errback ran")
+    bench.until(lambda: bench.app.send_task("yard.count", (1,)).get(timeout=20) == 2, "the lane goes on")
+    bench.idle()
+    assert bench.redis.get("errback") == b"1"
+    with pytest.raises(TimeLimitExceeded):
+        job.get(timeout=20)
