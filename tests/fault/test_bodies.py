@@ -31,7 +31,7 @@ def _state(pid: int) -> str:
 def test_poison_ends_after_three_attempts_and_its_node_and_neighbours_stay_healthy(
     start_node, jetq, send, ledger, story, end_of
 ):
-    node = start_node("a", "--slots", "3")
+    node = start_node("a", "--slots", "3", JETQ_DEAD_S="20")  # a machine that stalls for seconds fences nobody here
     lane, epoch = node.pid_of("tasks"), ledger.nodes()[0].epoch
 
     poisons = [send("fault.poison", str(story), how, how) for how in ("exit", "crash", "kill")]
@@ -53,7 +53,7 @@ def test_poison_ends_after_three_attempts_and_its_node_and_neighbours_stay_healt
 def test_the_whole_tree_of_a_body_goes_with_it_however_it_is_ended(
     start_node, send, ledger, end_of, wait_until, tmp_path
 ):
-    node = start_node("a", "--slots", "3")
+    node = start_node("a", "--slots", "3", JETQ_DEAD_S="20")  # a machine that stalls for seconds fences nobody here
     notes = {how: tmp_path / how for how in ("cancelled", "late", "lane")}
     cancelled = send("fault.family", str(notes["cancelled"]), 600)
     late = send("fault.late_family", str(notes["late"]), 600)

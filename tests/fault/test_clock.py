@@ -13,7 +13,7 @@ import pytest
 #: Half a century (s).
 STEP_S = 50 * 365 * 86400
 #: More beats than a node may miss before it is dead.
-BEATS = 8
+BEATS = 5
 #: How long jobs wait for their time, or may wait at all (s).
 WAIT_S = 8
 
@@ -56,7 +56,7 @@ def beats(ledger) -> dict[str, int]:
 def test_a_broker_whose_clock_is_set_loses_no_node_and_no_job(
     start_node, clock, send, ledger, story, end_of, wait_until, tmp_path, step_s
 ):
-    nodes = [start_node(name, JETQ_DEAD_S="4") for name in "ab"]
+    nodes = [start_node(name, JETQ_DEAD_S="10") for name in "ab"]
     wait_until(lambda: any("leader.elected" in node.log for node in nodes), what="a leader")
     done = tmp_path / "done"
     jobs = [send("fault.wait", str(story), key, str(done)) for key in "pqrs"]
