@@ -35,7 +35,9 @@ class Faults:
             "agent killed": (3, lambda: self._kill("agent")),
             "guard killed": (2, lambda: self._kill("guard")),
             "agent frozen": (3, lambda: self._freeze("agent", FREEZE_S)),
+            "guard frozen": (1, lambda: self._freeze("guard", FREEZE_S)),
             "lane frozen": (2, lambda: self._freeze("lane", FREEZE_S)),
+            "node stopped": (2, lambda: self._signal_one("guard", signal.SIGTERM)),
             "broker frozen": (2, lambda: self._freeze("broker", 4.0)),
             "broker killed": (2, lambda: self._kill("broker")),
             "connections cut": (3, self._cut),
@@ -60,8 +62,11 @@ class Faults:
         return self._rng.choice(found) if found else None
 
     def _kill(self, what: str) -> bool:
+        return self._signal_one(what, signal.SIGKILL)
+
+    def _signal_one(self, what: str, number: signal.Signals) -> bool:
         victim = self._pick(what)
-        return victim is not None and _signal(victim, signal.SIGKILL)
+        return victim is not None and _signal(victim, number)
 
     def _freeze(self, what: str, most_s: float) -> bool:
         victim = self._pick(what)

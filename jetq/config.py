@@ -134,22 +134,21 @@ class Settings:
         return out
 
 
+#: Settings that are counts of bytes or seconds.
+_WHOLE = frozenset({"max_arg_bytes", "max_result_bytes", "result_ttl_s", "log_max_bytes", "files_max_bytes"})
+
+
 def _parse(key: str, field_name: str, text: str) -> Any:
     try:
         if field_name == "slots":
             return _slots(text)
-        if field_name in (
-            "max_arg_bytes",
-            "max_result_bytes",
-            "result_ttl_s",
-            "log_max_bytes",
-            "files_max_bytes",
-        ):
+        if field_name in _WHOLE:
             return int(text)
         if field_name in ("dead_s", "grace_s"):
             return float(text)
     except ValueError:
-        raise UsageError(f"{key}={text!r}: a number is needed") from None
+        kind = "a whole number" if field_name in _WHOLE else "a number"
+        raise UsageError(f"{key}={text!r}: {kind} is needed") from None
     if field_name in ("dir", "app_dir", "shared"):
         return Path(text)
     if field_name in _LISTS.values():

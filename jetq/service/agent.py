@@ -189,6 +189,7 @@ class Agent:
         if self._fence.over:
             return
         self._end_lanes()
+        self._fence.lift()
         for loop in self._loops:
             loop.stop()
         self._try(lambda: self._ledger.leave(self._facts.name, self._facts.epoch))

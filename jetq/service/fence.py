@@ -43,6 +43,7 @@ class Fence:
         self._pages: dict[str, Page] = {}
         self._until_s = 0.0  # 0: the run has not joined, so it has no work to end
         self._over: Over | None = None
+        self._lifted = False
         self._beat_s = self._row_s = 0.0  # the last accepted beat, and the first of its unbroken row
         self._lock = threading.Lock()
 
@@ -94,7 +95,13 @@ class Fence:
     def end(self, over: Over) -> None:
         """End the run, if nothing has ended it before."""
         with self._lock:
-            self._over = self._look() or over
+            if not self._lifted:
+                self._over = self._look() or over
+
+    def lift(self) -> None:
+        """Nothing runs any more, so nothing can end this run but its plan."""
+        with self._lock:
+            self._lifted = self._look() is None
 
     def _put_off(self, from_s: float) -> None:
         if self._look() is None and from_s + HOLD * self._dead_s > self._until_s:
@@ -104,6 +111,6 @@ class Fence:
 
     def _look(self) -> Over | None:
         """Notice that the deadline has passed: the lanes have ended then, so no later beat can put it off."""
-        if self._over is None and 0 < self._until_s < self._clock():
+        if self._over is None and not self._lifted and 0 < self._until_s < self._clock():
             self._over = Over("no beat was accepted for too long, so its work was killed", REJOIN)
         return self._over

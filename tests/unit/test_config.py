@@ -17,3 +17,9 @@ def test_slots_of_several_nodes_are_only_jetq_ups_business():
 def test_slots_that_are_no_numbers_are_refused(text):
     with pytest.raises(UsageError, match="a number is needed"):
         Settings.from_environ({"JETQ_SLOTS": text})
+
+
+@pytest.mark.parametrize("text", ["1e6", "1MiB", "0.5"])
+def test_bytes_are_whole_numbers(text):
+    with pytest.raises(UsageError, match=f"JETQ_MAX_RESULT_BYTES='{text}': a whole number is needed"):
+        Settings.from_environ({"JETQ_MAX_RESULT_BYTES": text})

@@ -126,3 +126,22 @@ def test_beats_are_steady_since_the_first_of_an_unbroken_row(fence, clock):
     fence.accepted(clock())
 
     assert fence.steady_since_s == clock()
+
+
+def test_a_run_that_has_stopped_all_its_work_ends_by_its_plan_however_long_that_takes(fence, clock, lane):
+    fence.accepted(1000.0)
+
+    fence.lift()
+
+    clock.advance(60)
+    fence.refused("gone")
+    assert fence.over is None
+
+
+def test_a_run_that_was_over_when_its_work_had_stopped_stays_so(fence, clock, lane):
+    fence.accepted(1000.0)
+    clock.advance(60)
+
+    fence.lift()
+
+    assert fence.over.code == REJOIN
