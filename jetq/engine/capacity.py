@@ -1,6 +1,6 @@
 """A lane takes no more than its allowance, reads the cohorts it serves, and kills what was cancelled.
 
-The agent writes JSON lines on a pipe: ``{"allow": 2, "cohorts": ["any"], "cancel": ["id"], "stop": false}``. The
+The agent writes JSON lines on a pipe: ``{"allow": 2, "cohorts": ["any"], "cancel": ["4711.5d1f"], "stop": false}``. The
 readable pipe wakes the hub, so that a change acts at once. The lane answers on a second pipe:
 ``{"ready": 2, "reserved": ["id"], "busy": 1}``: pool children that are up, jobs it has popped and not started, requests
 that Celery runs. What really runs stands in the page (jetq.page), also where Celery has lost sight of it.
@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Set
 from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any
@@ -49,7 +50,7 @@ class Control:
     client_name: str  # of this lane's broker connections
     allow: int = 0
     cohorts: tuple[str, ...] = ()
-    cancel: tuple[str, ...] = ()
+    cancel: tuple[str, ...] = ()  # claimers: a later run of the same job is another
     closed_until: float = 0.0  # monotonic, s
     said: str = ""
     buffer: bytes = field(default=b"", repr=False)
@@ -135,18 +136,26 @@ class Capacity(bootsteps.StartStopStep):
         full = self.control.allow <= self._taken() and self.control.lane != "plain"
         if channel._in_poll and full:
             _unblock(self.control.client_name)
-        for request in list(state.reserved_requests):
-            if request.id in self.control.cancel and request.id not in self._killed:
-                self._killed[request.id] = time.monotonic()
-                request.end(c.pool)
+        for claimer, request in self._claims(set(self.control.cancel) - self._killed.keys()):
+            self._killed[claimer] = time.monotonic()
+            request.end(c.pool)
 
     def _insist(self, pool: Any) -> None:
         """Kill what ignored SIGTERM."""
-        asked = {r: self._killed[r.id] for r in list(state.reserved_requests) if r.id in self._killed}
-        for request, asked_at in asked.items():
-            if time.monotonic() - asked_at > KILL_AFTER_S:
+        left = {}
+        for claimer, request in self._claims(self._killed.keys()):
+            left[claimer] = self._killed[claimer]
+            if time.monotonic() - left[claimer] > KILL_AFTER_S:
                 request.end(pool, signal.SIGKILL)
-        self._killed = {request.id: asked_at for request, asked_at in asked.items()}
+        self._killed = left
+
+    def _claims(self, claimers: Set[str]) -> list[tuple[str, Any]]:
+        """Return which of these still run, with the requests they run."""
+        if not claimers:
+            return []
+        runs = {entry.job_id: entry.claimer for entry in self.control.page.living(process.born)}
+        found = [(runs.get(request.id, ""), request) for request in list(state.reserved_requests)]
+        return [(claimer, request) for claimer, request in found if claimer in claimers]
 
     def _follow_cohorts(self, c: Any) -> None:
         if not self.control.reads_shared:

@@ -150,7 +150,9 @@ def _described(exc: BaseException) -> str:
         return f"hard time limit of {exc.args[0]} s exceeded"
     if isinstance(exc, WorkerLostError):
         return _LOST.sub(r"its process ended early: \1", str(exc))
-    if isinstance(exc, (Terminated, OutOfMemory)):
+    if isinstance(exc, Terminated):
+        return f"its process was ended by signal {exc}"
+    if isinstance(exc, OutOfMemory):
         return str(exc)
     return f"{type(exc).__name__}: {exc}".removesuffix(": ")
 

@@ -68,7 +68,7 @@ class BeatReply:
     cohorts: tuple[str, ...] = ()  # the shared queues this node can serve
     used_slots: float = 0.0  # all live leases
     long_slots: float = 0.0  # of which streams and gangs
-    cancel: tuple[str, ...] = ()  # running jobs that somebody cancelled
+    cancel: tuple[str, ...] = ()  # claimers whose jobs were cancelled, or shall run elsewhere
     ended: int = 0  # jobs settled here in this epoch
     failed: int = 0  # of which FAILED
     drain_s: float | None = None  # the node drains, and what runs has this long to end

@@ -27,7 +27,7 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     due                              ZSET                               jobs that wait for their time (Redis clock, s)
     expiry                           ZSET                               jobs that end if not claimed by then
     tell                             ZSET                               ended jobs that Celery has not been told of
-    cancel:<node>                    SET                                running jobs the node shall kill
+    cancel:<node>                    SET                                claimers the node shall kill
     runs:<task>:<board>              LIST    last 20                    run times (s), newest first
     fresh                            SET                                task names with new run times
     declared                         HASH                               task name -> its jetq options

@@ -24,7 +24,7 @@ class Seen:
 
     records: dict[str, dict[str, str]]
     leases: dict[str, dict[str, str]]  # node -> job -> what it holds
-    asked: dict[str, set[str]]  # node -> jobs it is to kill
+    asked: dict[str, set[str]]  # node -> claimers it is to kill
     waiting: set[str]
     due: set[str]  # or to expire
     messages: set[str]  # of all lists
@@ -130,9 +130,9 @@ class Promises(RuleBasedStateMachine):
         """A node is asked to kill what runs there, and nothing else; nobody that was asked for is forgotten."""
         for node in SLOTS:
             here = {job: r for job, r in now.records.items() if r["state"] in CLAIMED and r["node"] == node}
-            marked = {job for job, r in here.items() if "cancel_asked" in r or "evict" in r}
-            assert now.asked[node] <= marked
-            assert marked - now.asked[node] <= self.torn
+            marked = {r["claimer"]: job for job, r in here.items() if "cancel_asked" in r or "evict" in r}
+            assert now.asked[node] <= marked.keys()
+            assert {marked[claimer] for claimer in marked.keys() - now.asked[node]} <= self.torn
 
 
 def _words(found: Mapping[bytes, bytes]) -> dict[str, str]:

@@ -45,6 +45,23 @@ def test_who_was_to_leave_and_ended_by_itself_is_not_asked_again(cluster, how) -
     assert cluster.beat("a", seq=2).cancel == ()
 
 
+def test_a_job_that_comes_back_is_not_killed_for_what_was_asked_of_its_run_before(cluster) -> None:
+    cluster.node("a")
+    _, job = cluster.put()
+    cluster.claim(job, "a", "c1")
+    cluster.store.drain("a", "new kernel", grace_s=0)
+    cluster.store.evict("a", cluster.epochs["a"], "its node was drained")
+    late = cluster.beat("a", seq=2).cancel
+    cluster.store.lost(job.job_id, "a", "c1", "signal 15")
+    cluster.store.resume("a")
+    cluster.beat("a", seq=3)
+
+    assert cluster.claim(job, "a", "c2").verdict == "run"
+
+    assert late == ("c1",), "an answer that is under way names the claim, not the job"
+    assert cluster.beat("a", seq=4).cancel == ()
+
+
 def test_a_node_that_may_work_again_evicts_nobody(cluster) -> None:
     cluster.node("a")
     _, job = cluster.put()
@@ -78,7 +95,7 @@ def test_a_run_that_loads_other_tasks_is_still_asked_to_kill_and_its_beats_count
     cluster.node("a", how="again")
 
     assert cluster.store.survey(*led(cluster), oldest=5).nodes[0].seq == 7
-    assert cluster.beat("a", seq=8).cancel == (job.job_id,)
+    assert cluster.beat("a", seq=8).cancel == ("c1",)
 
 
 def test_a_run_that_was_replaced_takes_nothing_from_the_next(cluster) -> None:

@@ -192,7 +192,7 @@ def test_who_is_evicted_pays_no_attempt_and_tells_why(cluster) -> None:
 
     assert cluster.store.evict("a", cluster.epochs["a"], "its node was drained") == 1
     assert cluster.store.evict("a", cluster.epochs["a"], "its node was drained") == 0
-    assert cluster.beat("a", seq=2).cancel == (job.job_id,)
+    assert cluster.beat("a", seq=2).cancel == ("c1",)
     assert cluster.store.lost(job.job_id, "a", "c1", "signal 15") == "QUEUED"
 
     assert cluster.store.job(job.job_id).attempts == 0

@@ -153,7 +153,7 @@ def test_cancel_ends_an_unclaimed_job_at_once_and_a_running_one_when_its_lane_re
     _, running = cluster.put()
     claim = cluster.claim(running, "a")
     assert cluster.store.cancel(running.job_id, "stop").state == "RUNNING"
-    assert cluster.beat("a", seq=2).cancel == (running.job_id,)
+    assert cluster.beat("a", seq=2).cancel == ("c1",)
     assert cluster.used("a") == 1, "the lease stays until the process is gone"
     assert not cluster.store.settle(running.job_id, claim.token, "c1", "SUCCEEDED")
     assert cluster.state(running) == "CANCELLED"

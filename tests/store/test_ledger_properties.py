@@ -89,7 +89,7 @@ class LedMachine(LedgerMachine):
     def kill_what_was_asked(self, node: str) -> None:
         """A node kills what the answer to its beat names, and is charged for none that had to leave."""
         reply = self.beat(node)
-        for claim in [claim for claim in self.claims[node] if claim[0] in reply.cancel]:
+        for claim in [claim for claim in self.claims[node] if claim[2] in reply.cancel]:
             self.claims[node].remove(claim)
             was = self.record(claim[0])
             self.store.lost(claim[0], node, claim[2], "signal 15")

@@ -10,6 +10,11 @@ local function note(id, what, node, why, ran)
   call('HSET', key, 'history', cjson.encode(h), 'reason', why)
 end
 
+-- Who ran the job need not be killed any more: it has gone, or another has the job. Call it while the record names it.
+local function spare(id, node)
+  if node and node ~= '' then call('SREM', P .. 'cancel:' .. node, call('HGET', P .. 'job:' .. id, 'claimer') or '') end
+end
+
 local function forget_places(id)
   call('ZREM', P .. 'waiting', id)
   call('ZREM', P .. 'due', id)
@@ -34,7 +39,7 @@ end
 -- End a job, wherever it is.
 local function close(id, node, state, field, text, untold, ttl, salt)
   forget_places(id)
-  if node and node ~= '' then call('SREM', P .. 'cancel:' .. node, id) end
+  spare(id, node)
   seal(id, node, state, field, text, untold, ttl, salt)
 end
 

@@ -27,7 +27,7 @@ local function lose(id, why, charge, seed, salt, ttl)
     note(id, 'moved', node, why, ran)
   end
   release(id, node, salt)
-  call('SREM', P .. 'cancel:' .. node, id)
+  spare(id, node)
   call('HDEL', key, 'claimer', 'epoch', 'started_at', 'evict')
   if j[9] then call('ZADD', P .. 'expiry', j[9], id) end  -- its claim took it off
   local msg = call('GET', P .. 'msg:' .. id)

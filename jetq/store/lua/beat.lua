@@ -4,7 +4,7 @@
 -- ARGV  1 node  2 epoch  3 seq  4 state  5 rates (JSON)  6 net  7 weight  8 trim  9 metrics (JSON)
 --       10 running (JSON: [id, claimer]...)  11 reserved (JSON: ids)  12 salt
 -- gives {1, cohorts (JSON), used slots, slots of streams and gangs, ended, failed, grace of a drain (s, '': none),
---       ids to kill...}, or {0, why: unknown, replaced, dead or gone} where the epoch is over
+--       claimers to kill...}, or {0, why: unknown, replaced, dead or gone} where the epoch is over
 local node, key = A[1], P .. 'node:' .. A[1]
 local old = call('HMGET', key, 'epoch', 'seq', 'state', 'drain', 'failing')
 if not old[1] then return { 0, 'unknown' } end

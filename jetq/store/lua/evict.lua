@@ -8,10 +8,10 @@ local n = call('HMGET', P .. 'node:' .. node, 'epoch', 'drain')
 if n[1] ~= A[2] or not n[2] then return 0 end
 for _, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do
   local key = P .. 'job:' .. id
-  local j = call('HMGET', key, 'state', 'cancel_asked', 'evict')
+  local j = call('HMGET', key, 'state', 'cancel_asked', 'evict', 'claimer')
   if j[1] == 'RUNNING' and not j[2] and not j[3] then
     call('HSET', key, 'evict', A[3])
-    call('SADD', P .. 'cancel:' .. node, id)
+    call('SADD', P .. 'cancel:' .. node, j[4])
     count = count + 1
   end
 end

@@ -81,7 +81,7 @@ for i = 14, #A, 7 do
       if old[1] == 'RUNNING' and not old[10] then note(id, 'again', old[4], 'its task asked to run again', true) end
       release(id, old[4], salt)
       forget_places(id)
-      if old[10] or old[11] then call('SREM', P .. 'cancel:' .. old[4], id) end
+      if old[10] or old[11] then spare(id, old[4]) end
       call('HDEL', key, 'claimer', 'epoch', 'started_at', 'replaced', 'outcome', 'evict', unpack(USUAL_FIELDS))
     else
       fresh[#fresh + 1] = micros(t)

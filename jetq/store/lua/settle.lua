@@ -17,7 +17,7 @@ end
 if not mine or j[2] ~= A[2] then return 0 end
 if j[1] == state then return 1 end
 if not live or (state == 'WAITING' and j[1] ~= 'RUNNING') then return 0 end
-if j[8] then call('SREM', P .. 'cancel:' .. j[4], id) end
+if j[8] then spare(id, j[4]) end
 if state == 'WAITING' then
   if j[1] ~= 'RUNNING' then return 0 end
   release(id, j[4], salt)

@@ -85,15 +85,35 @@ def test_connections_killed_while_a_body_runs_do_not_run_it_again(bench, start_n
     bench.until(lambda: sum(bench.runs(j.id) for j in jobs) == 2, "two run")
 
     for _ in range(2):
-        own = bench.redis.client_id()
-        for row in bench.redis.client_list():
-            if int(row["id"]) != own:
-                bench.redis.client_kill_filter(_id=row["id"])
-        bench.until(lambda: any(row["name"] == "jetq-a-tasks" for row in bench.redis.client_list()), "the lane is back")
+        cut_all(bench)
 
     for job in jobs:
         bench.ended(job.id, seconds=30)
     assert [bench.runs(j.id) for j in jobs] == [1, 1, 1, 1]
+    bench.idle()
+
+
+def cut_all(bench) -> None:
+    """Kill every connection but one's own, and wait until the lane is back."""
+    own = bench.redis.client_id()
+    for row in bench.redis.client_list():
+        if int(row["id"]) != own:
+            bench.redis.client_kill_filter(_id=row["id"])
+    bench.until(lambda: any(row["name"] == "jetq-a-tasks" for row in bench.redis.client_list()), "the lane is back")
+
+
+def test_what_celery_lost_sight_of_at_a_cut_connection_can_be_cancelled(bench, start_node) -> None:
+    node = start_node("a", 2)
+    asked, stubborn = (bench.app.send_task(name, (60,)) for name in ("yard.sleep", "yard.stubborn"))
+    bench.until(lambda: bench.runs(asked.id) and bench.runs(stubborn.id), "both run")
+    cut_all(bench)
+
+    for job in (asked, stubborn):
+        bench.store.cancel(job.id, "no longer needed")
+
+    bench.until(lambda: not node.running, "nothing runs any more")
+    for job in (asked, stubborn):
+        bench.ended(job.id, "CANCELLED")
     bench.idle()
 
 
