@@ -10,7 +10,7 @@ import click
 from jetq.cli.complete import node_names
 from jetq.cli.format import brief, duration, gibibytes, percent, print_fields, print_json, print_table
 from jetq.cli.options import Where, broker_options, json_option
-from jetq.errors import NoSuchNode
+from jetq.errors import JetqError, NoSuchNode
 from jetq.model.beat import NodeRow
 from jetq.store.redis import RedisStore
 
@@ -140,11 +140,17 @@ def forget(*, name: str, as_json: bool, where: Where) -> None:
 
 
 def _wait_for_drain(ledger: RedisStore, name: str) -> str:
-    """Wait until a node is drained, gone or dead. Returns which."""
+    """Wait until a node is drained, gone or dead. Returns which.
+
+    Raises:
+        JetqError: somebody has let it work again meanwhile.
+    """
     while True:
         row = next((row for row in ledger.nodes() if row.name == name), None)
         if row is None or row.state in ("drained", "gone", "dead"):
             return row.state if row else "gone"
+        if row.state == "up":
+            raise JetqError(f"node {name} does not drain any more: somebody has resumed it meanwhile")
         time.sleep(POLL_S)
 
 
