@@ -11,8 +11,10 @@ from jetq.model.job import JobRow
 from jetq.model.needs import spoken, task_of
 from jetq.model.survey import ABSENT
 
-#: A node that is late by this many beats is shown as stale (s).
-STALE_S = 3.0
+#: A node whose last beat is older than this share of its ``dead_s`` (3 s of 5) is shown as stale.
+STALE = 0.6
+#: What a node's row says where it has not said its own (s).
+DEAD_S = 5.0
 #: States of a node that somebody gave a reason for.
 _EXPLAINED = {
     **dict.fromkeys(("draining", "drained"), "drain_why"),
@@ -47,7 +49,7 @@ def node_row(name: str, h: Mapping[str, str], *, used: float, now_s: float, spee
     beat_at = _float(h.get("beat_at"))
     age_s = None if beat_at is None else max(0.0, now_s - beat_at)
     state = h.get("state", "gone")
-    if state not in ABSENT and (age_s is None or age_s > STALE_S):
+    if state not in ABSENT and (age_s is None or age_s > STALE * (_float(h.get("dead_s")) or DEAD_S)):
         state = "stale"
     if state == "draining" and not used and h.get("drain"):
         state = "drained"

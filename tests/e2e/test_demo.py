@@ -64,5 +64,5 @@ def test_ctrl_c_leaves_nothing(clips: Path, tmp_path: Path, wait_until: Callable
     said = demo.communicate(timeout=200)[0]
 
     assert demo.returncode == 130, said
-    wait_until(lambda: not left_behind(tmp_path), 20, "everything has gone")
+    wait_until(lambda: not left_behind(tmp_path), 60, "everything has gone")
     assert list(tmp_path.iterdir()) == []

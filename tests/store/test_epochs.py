@@ -122,3 +122,14 @@ def test_a_beat_says_what_runs_and_what_is_reserved(store):
     kept = store.client.hmget(f"{store.prefix}node:a", "running", "reserved")
     assert [text.decode() for text in kept] == ['[["job-1", "4711.c"]]', '["job-2"]']
     assert store.nodes()[0].running == ["job-1"]
+
+
+@pytest.mark.parametrize(("dead_s", "state"), [(5, "stale"), (20, "up")])
+def test_a_node_is_stale_by_its_own_pace_of_beats(cluster, dead_s, state) -> None:
+    cluster.node("a")
+    key = f"{cluster.store.prefix}node:a"
+    seen_s = float(cluster.store.client.hget(key, "beat_at"))
+
+    cluster.store.client.hset(key, mapping={"dead_s": dead_s, "beat_at": seen_s - 4})
+
+    assert [node.state for node in cluster.store.nodes()] == [state]

@@ -14,7 +14,7 @@ if alive and old[1] ~= A[2] then return { 0 } end
 if A[18] == 'again' and (old[2] ~= A[3] or is_over) then return { 2 } end
 local kit = redis.sha1hex(table.concat(A, ' ', 19))
 call('HSET', key, 'identity', A[2], 'epoch', A[3], 'state', 'starting', 'slots', A[4], 'gpu', A[5], 'mem', A[6],
-  'board', A[7], 'labels', A[8], 'version', A[9], 'rates', A[10], 'beat_at', stamp(now()), 'kit', kit, 'door', A[15],
+  'board', A[7], 'labels', A[8], 'version', A[9], 'dead_s', A[11], 'rates', A[10], 'beat_at', stamp(now()), 'kit', kit, 'door', A[15],
   'address', A[16], 'cores', A[17])
 if A[18] ~= 'again' then  -- a run that goes on is still asked to kill what it was, and its beats are counted on
   call('HSET', key, 'seq', 0, 'net', 0, 'planned', 0, 'weight', 0, 'trim', 1, 'metrics', '{}', 'running', '[]',
