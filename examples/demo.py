@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,7 +33,8 @@ def main() -> int:
     up: subprocess.Popen[bytes] | None = None
     code = 1
     try:
-        up = start("up", "-d", "--nodes", str(len(SLOTS)), "--slots", ",".join(map(str, SLOTS)), *where)
+        with held_back():
+            up = start("up", "-d", "--nodes", str(len(SLOTS)), "--slots", ",".join(map(str, SLOTS)), *where)
         if up.wait() == 0:
             run("node", "list", *where)
             load = ("--repeat", str(REPEAT), "--chunk-s", str(CHUNK_S))
@@ -60,13 +63,29 @@ def stop(home: Path, up: subprocess.Popen[bytes] | None) -> int:
 
 def run(*words: str) -> int:
     """Run one jetq command and return its exit code. Ctrl-C lets it cancel its work first."""
-    child = start(*words)
     try:
+        with held_back():
+            child = start(*words)
         return child.wait()
     except KeyboardInterrupt:
         child.send_signal(signal.SIGINT)
         child.wait()
         raise
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM wait for the end of the block: whom it starts is known by then, and can be stopped."""
+    came: list[int] = []
+    signums = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(signum, lambda number, _frame: came.append(number)) for signum in signums]
+    try:
+        yield
+    finally:
+        for signum, handler in zip(signums, before, strict=True):
+            signal.signal(signum, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 def start(*words: str) -> subprocess.Popen[bytes]:

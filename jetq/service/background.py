@@ -34,13 +34,17 @@ def in_background(serve: Callable[[Callable[[dict[str, Any]], None]], None], log
     read_fd, write_fd = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
+    held_back = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))  # until we know whom to stop
     pid = os.fork()
     if pid == 0:
         os.close(read_fd)
+        os.setsid()
+        signal.pthread_sigmask(signal.SIG_SETMASK, held_back)
         _child(serve, log, write_fd)
     os.close(write_fd)
     with open(read_fd) as answers:
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held_back)
             text = answers.read()
         except KeyboardInterrupt:
             os.kill(pid, signal.SIGTERM)
@@ -55,7 +59,6 @@ def in_background(serve: Callable[[Callable[[dict[str, Any]], None]], None], log
 
 def _child(serve: Callable[[Callable[[dict[str, Any]], None]], None], log: Path, write_fd: int) -> NoReturn:
     code = 0
-    os.setsid()
     with open(write_fd, "w") as out:
 
         def ready(facts: dict[str, Any]) -> None:

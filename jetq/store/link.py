@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import redis
@@ -92,27 +93,36 @@ class Link:
         return send_ahead(self.client, scripts.script(name), self.prefix, args, lambda: self._run(name, *args))
 
     def _read(self, command: str, *args: Any) -> Any:
-        try:
+        with _told():
             return self.client.execute_command(command, *args)
-        except redis.exceptions.NoPermissionError as exc:
-            raise BrokerUnfit(f"the broker's user may not ask this ({exc}); use the login of a node") from exc
-        except _LOST as exc:
-            raise BrokerDown(_AWAY.format(exc)) from exc
 
-    def _together(self, *commands: tuple[str, ...]) -> None:
+    def _read_all(self, *commands: Sequence[Any]) -> list[Any]:
+        """Return the answers to reads that are sent in one go."""
+        return self._send(commands, atomic=False)
+
+    def _together(self, *commands: Sequence[Any]) -> None:
         """Run commands as one step."""
-        try:
-            with self.client.pipeline() as pipe:
-                for command in commands:
-                    pipe.execute_command(*command)
-                pipe.execute()
-        except _LOST as exc:
-            raise BrokerDown(_AWAY.format(exc)) from exc
+        self._send(commands, atomic=True)
+
+    def _send(self, commands: Sequence[Sequence[Any]], *, atomic: bool) -> list[Any]:
+        with _told(), self.client.pipeline(transaction=atomic) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            return list(pipe.execute())
 
     def _hash(self, key: str) -> dict[str, str]:
-        got = self._read("HGETALL", self.prefix + key)
-        pairs = got.items() if isinstance(got, Mapping) else zip(got[::2], got[1::2], strict=True)
-        return {text(k): text(v) for k, v in pairs}
+        return fields_of(self._read("HGETALL", self.prefix + key))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say what a failed question means."""
+    try:
+        yield
+    except redis.exceptions.NoPermissionError as exc:
+        raise BrokerUnfit(f"the broker's user may not ask this ({exc}); use the login of a node") from exc
+    except _LOST as exc:
+        raise BrokerDown(_AWAY.format(exc)) from exc
 
 
 def run_script(client: redis.Redis, script: scripts.Script, prefix: str, args: Sequence[Any]) -> Any:
@@ -168,3 +178,9 @@ def send_ahead(
 def text(value: Any) -> str:
     """Return an answer's word; "" for none."""
     return value.decode() if isinstance(value, bytes) else "" if value is None else str(value)
+
+
+def fields_of(got: Any) -> dict[str, str]:
+    """Return the fields of a hash, as HGETALL gives them."""
+    pairs = got.items() if isinstance(got, Mapping) else zip(got[::2], got[1::2], strict=True)
+    return {text(k): text(v) for k, v in pairs}

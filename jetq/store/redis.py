@@ -18,7 +18,7 @@ from jetq.policy import strategies
 from jetq.store import keys, orders, rows
 from jetq.store.base import After, Joining, Order, Parcel, Placed, StoredResult
 from jetq.store.leading import LeaderSide, held_jobs, seed
-from jetq.store.link import connect, text
+from jetq.store.link import connect, fields_of, text
 
 __all__ = ["RedisStore", "connect"]
 
@@ -168,9 +168,10 @@ class RedisStore(LeaderSide):
 
     def held(self, node: str) -> list[Held]:
         """Return what the node holds leases for."""
-        ids_here = [text(job) for job in self._read("HKEYS", f"{self.prefix}leases:{node}")]
+        jobs = [text(job) for job in self._read("HKEYS", f"{self.prefix}leases:{node}")]
         fields = ("state", "token", "claimer", "node", "kind")
-        return list(held_jobs([job, *self._read("HMGET", f"{self.prefix}job:{job}", *fields)] for job in ids_here))
+        found = self._read_all(*(("HMGET", f"{self.prefix}job:{job}", *fields) for job in jobs))
+        return list(held_jobs([job, *values] for job, values in zip(jobs, found, strict=True)))
 
     def again(self, node: str, epoch: str, why: str = "its node is stopping") -> int:
         """Pick the node's unclaimed jobs again."""
@@ -180,15 +181,22 @@ class RedisStore(LeaderSide):
 
     def job(self, job_id: str) -> JobRow | None:
         """Return one job, or None."""
-        record = self._hash(f"job:{job_id}")
-        if rows.waits_for_task(record):
-            record["knowers"] = str(self.knowers(record["name"]))
-        return rows.job_row(job_id, record) if record else None
+        return next(iter(self._rows([job_id])), None)
 
     def jobs(self, limit: int = 1000) -> list[JobRow]:
         """Return the newest jobs, newest first."""
-        found = (self.job(job_id) for job_id in self.job_ids(limit))
-        return [row for row in found if row is not None]
+        return self._rows(self.job_ids(limit))
+
+    def _rows(self, job_ids: Sequence[str]) -> list[JobRow]:
+        """Return the jobs that are known."""
+        answers = self._read_all(*(("HGETALL", f"{self.prefix}job:{job_id}") for job_id in job_ids))
+        records = {job_id: fields_of(got) for job_id, got in zip(job_ids, answers, strict=True) if got}
+        asked = {record["name"] for record in records.values() if rows.waits_for_task(record)}
+        knowers = {name: str(self.knowers(name)) for name in asked}
+        for record in records.values():
+            if rows.waits_for_task(record):
+                record["knowers"] = knowers[record["name"]]
+        return [rows.job_row(job_id, record) for job_id, record in records.items()]
 
     def job_ids(self, limit: int) -> list[str]:
         """Return the ids of the newest jobs, newest first."""
@@ -196,13 +204,15 @@ class RedisStore(LeaderSide):
 
     def nodes(self) -> list[NodeRow]:
         """Return all known nodes by name."""
-        seconds, micros = self._read("TIME")
-        now_s = int(seconds) + int(micros) / 1e6
+        names = self._names()
+        kinds = (("HGETALL", "node"), ("HVALS", "leases"))
+        asked = [(command, f"{self.prefix}{kind}:{name}") for name in names for command, kind in kinds]
         speeds = self.speeds()
+        (seconds, micros), *found = self._read_all(("TIME",), *asked)
+        now_s = int(seconds) + int(micros) / 1e6
         out = []
-        for name in sorted(text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")):
-            h = self._hash(f"node:{name}")
-            leases = self._read("HVALS", f"{self.prefix}leases:{name}")
+        for name, got, leases in zip(names, found[::2], found[1::2], strict=True):
+            h = fields_of(got)
             used = sum(float(text(v).split()[0]) for v in leases)
             mine = {task: s[h["board"]] for task, s in speeds.items() if h.get("board") in s}
             out.append(rows.node_row(name, h, used=used, now_s=now_s, speed=mine))
@@ -219,8 +229,9 @@ class RedisStore(LeaderSide):
 
     def loaded(self) -> dict[str, set[str]]:
         """Return the names of the tasks that each known node has loaded."""
-        nodes = sorted(text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes"))
-        return {n: {text(t) for t in self._read("SMEMBERS", f"{self.prefix}tasks:{n}")} for n in nodes}
+        nodes = self._names()
+        found = self._read_all(*(("SMEMBERS", f"{self.prefix}tasks:{node}") for node in nodes))
+        return {node: {text(task) for task in tasks} for node, tasks in zip(nodes, found, strict=True)}
 
     def knowers(self, name: str) -> int:
         """Return how many nodes know a task: live ones, or, where none is scarce of it, all."""
@@ -261,10 +272,13 @@ class RedisStore(LeaderSide):
     def queues(self) -> dict[str, int]:
         """Return how many messages each queue holds, all priorities summed."""
         names = [keys.shared_queue(text(c)) for c in self._read("HKEYS", f"{self.prefix}cohorts")]
-        for node in sorted(text(x) for x in self._read("SMEMBERS", f"{self.prefix}nodes")):
-            names += [keys.own_queue(lane, node) for lane in keys.OWN_QUEUE]
-        lists = {q: [self.prefix + keys.with_priority(q, p) for p in PRIORITY_STEPS] for q in names}
-        return {q: sum(int(self._read("LLEN", k)) for k in ks) for q, ks in lists.items()}
+        names += [keys.own_queue(lane, node) for node in self._names() for lane in keys.OWN_QUEUE]
+        lists = [(queue, keys.with_priority(queue, step)) for queue in names for step in PRIORITY_STEPS]
+        counts = dict.fromkeys(names, 0)
+        lengths = self._read_all(*(("LLEN", self.prefix + key) for _, key in lists))
+        for (queue, _), length in zip(lists, lengths, strict=True):
+            counts[queue] += int(length)
+        return counts
 
 
 def _sure(answer: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import signal
@@ -64,5 +65,21 @@ def test_ctrl_c_leaves_nothing(clips: Path, tmp_path: Path, wait_until: Callable
     said = demo.communicate(timeout=200)[0]
 
     assert demo.returncode == 130, said
-    wait_until(lambda: not left_behind(tmp_path), 60, "everything has gone")
+    wait_until(lambda: not left_behind(tmp_path), 20, "everything has gone")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_while_a_command_is_being_started_comes_once_it_is_known(signum: signal.Signals):
+    spec = importlib.util.spec_from_file_location("demo", ROOT / "examples" / "demo.py")
+    assert spec and spec.loader
+    demo = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(demo)
+    known = []
+
+    with pytest.raises(KeyboardInterrupt), demo.held_back():
+        signal.raise_signal(signum)
+        known.append("child")
+
+    assert known == ["child"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -13,7 +13,7 @@ import pytest
 #: Half a century (s).
 STEP_S = 50 * 365 * 86400
 #: More beats than a node may miss before it is dead.
-BEATS = 5
+BEATS = 8
 #: How long jobs wait for their time, or may wait at all (s).
 WAIT_S = 8
 

@@ -178,3 +178,28 @@ def test_the_time_at_which_a_claimed_job_expires_follows_a_clock_that_is_set(clu
 
     at = cluster.store.client.zscore(f"{cluster.store.prefix}expiry", job.job_id)
     assert at == pytest.approx(expires - 5000, abs=0.01)
+
+
+def test_a_due_job_whose_message_is_gone_ends_and_holds_up_nobody(cluster) -> None:
+    cluster.node("a")
+    (_, lost), (_, good) = cluster.put(delay_s=0.0), cluster.put(delay_s=0.0)
+    cluster.store.client.delete(f"{cluster.store.prefix}msg:{lost.job_id}")
+
+    cluster.store.due()
+
+    row = cluster.store.job(lost.job_id)
+    assert (row.state, row.error) == ("FAILED", "its message is gone from the ledger: it was due")
+    assert cluster.state(good) == "ASSIGNED"
+
+
+def test_a_shared_job_whose_message_is_gone_ends_and_the_next_is_healed(cluster) -> None:
+    jobs = [cluster.put()[1] for _ in range(2)]
+    lead = led(cluster)
+    waiting = dict(cluster.store.survey(*lead, oldest=5, part=0, size=5).waiting)
+    for _ in jobs:
+        cluster.pop("shared:any")
+    cluster.store.client.delete(f"{cluster.store.prefix}msg:{jobs[0].job_id}")
+
+    verdicts = [Verdict(job.job_id, waiting[job.job_id], "push", "", "its message was lost") for job in jobs]
+    assert cluster.store.heal(*lead, verdicts) == ["FAILED", "QUEUED"]
+    assert cluster.length("shared:any") == 1

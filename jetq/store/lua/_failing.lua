@@ -31,10 +31,9 @@ local function count_failure(node)
   local streak, good = streak_of(n)
   local pause = streak == 0 and FIRST_S or tonumber(n[6] or FIRST_S)
   streak = streak + 1
-  call('HSET', key, 'streak', streak, 'good_at', good, 'pause', pause)
-  if streak < STREAK or n[1] ~= 'up' or not somebody_does_well(node) then return end
-  call('HSET', key, 'pause', math.min(pause * 2, LAST_S))
-  rest(node, pause, streak .. ' jobs failed here one after the other, while other nodes do well')
+  local rests = streak >= STREAK and n[1] == 'up' and somebody_does_well(node)
+  call('HSET', key, 'streak', streak, 'good_at', good, 'pause', rests and math.min(pause * 2, LAST_S) or pause)
+  if rests then rest(node, pause, streak .. ' jobs failed here one after the other, while other nodes do well') end
 end
 
 -- Count a message that its node left lying although it had room. The third without an end of any job between takes the

@@ -1,6 +1,17 @@
 -- Pick a job again whose run or node is gone.
 --
 -- uses  base room index scarce place ending
+-- Place a job that waited or was placed before, under a new token; or end it, where its message is gone: a script that
+-- stumbled over it would stumble at each turn. Returns the state.
+local function place_again(id, push, attempts, seed, why, salt, ttl)
+  local msg = call('GET', P .. 'msg:' .. id)
+  if not msg then
+    close(id, nil, 'FAILED', 'error', 'its message is gone from the ledger: ' .. why, true, ttl, salt)
+    return 'FAILED'
+  end
+  return (place(id, adjust_cohort(id, order_of(id)), attempts .. '-' .. seed, msg, push, salt))
+end
+
 -- What ran or was to run the job is gone: pick again, or end it after its last attempt. Returns the state.
 -- Who was asked to leave its node (evict.lua) pays no attempt for it.
 local function lose(id, why, charge, seed, salt, ttl)
@@ -30,12 +41,7 @@ local function lose(id, why, charge, seed, salt, ttl)
   spare(id, node)
   call('HDEL', key, 'claimer', 'epoch', 'started_at', 'evict')
   if j[9] then call('ZADD', P .. 'expiry', j[9], id) end  -- its claim took it off
-  local msg = call('GET', P .. 'msg:' .. id)
-  if not msg then
-    close(id, nil, 'FAILED', 'error', 'its message is gone from the ledger: ' .. why, true, ttl, salt)
-    return 'FAILED'
-  end
-  return (place(id, adjust_cohort(id, order_of(id)), attempts .. '-' .. seed, msg, 'RPUSH', salt))
+  return place_again(id, 'RPUSH', attempts, seed, why, salt, ttl)
 end
 
 -- Everything that a node holds is picked again.
@@ -48,4 +54,16 @@ local function lose_all(node, why, charge, seed, salt, ttl)
       release(id, node, salt)
     end
   end
+end
+
+-- What a node has not begun is picked again. Returns how many jobs that were.
+local function lose_unclaimed(node, why, seed, salt, ttl)
+  local count = 0
+  for _, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do
+    if call('HGET', P .. 'job:' .. id, 'state') == 'ASSIGNED' then
+      count = count + 1
+      lose(id, why, false, seed .. '.' .. count, salt, ttl)
+    end
+  end
+  return count
 end

@@ -65,7 +65,8 @@ local function tidy_cohorts()
     call('HSETNX', P .. 'cohorts', asked_cohort(cohort), cjson.encode(c))
     call('HDEL', P .. 'cohorts', cohort)
     for _, view in ipairs(call('HKEYS', P .. 'routes')) do
-      if string.match(view, '^[^=?%s]%S* (%S+)$') == cohort then call('HDEL', P .. 'routes', view) end
+      local _, its = view_of(view)
+      if its == cohort then call('HDEL', P .. 'routes', view) end
     end
   end
   for _, node in ipairs(call('SMEMBERS', P .. 'nodes')) do reindex(node, 0.5) end

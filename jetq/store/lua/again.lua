@@ -4,11 +4,4 @@
 -- ARGV  1 node  2 epoch  3 why  4 seed  5 salt 0..1  6 ttl (s)
 -- gives how many were picked again
 if call('HGET', P .. 'node:' .. A[1], 'epoch') ~= A[2] then return 0 end
-local count = 0
-for _, id in ipairs(call('HKEYS', P .. 'leases:' .. A[1])) do
-  if call('HGET', P .. 'job:' .. id, 'state') == 'ASSIGNED' then
-    count = count + 1
-    lose(id, A[3], false, A[4] .. '.' .. count, tonumber(A[5]), A[6])
-  end
-end
-return count
+return lose_unclaimed(A[1], A[3], A[4], tonumber(A[5]), A[6])

@@ -10,7 +10,5 @@ if call('HGET', key, 'state') == 'up' then
   call('HSET', key, 'state', 'draining')
   rescore(node, salt)
 end
-for i, id in ipairs(call('HKEYS', P .. 'leases:' .. node)) do
-  if call('HGET', P .. 'job:' .. id, 'state') == 'ASSIGNED' then lose(id, 'its node drains', false, A[4] .. '.' .. i, salt, A[6]) end
-end
+lose_unclaimed(node, 'its node drains', A[4], salt, A[6])
 return 1

@@ -13,9 +13,7 @@ if not leads(A[1], A[2]) then return {} end
 local salt, out = tonumber(A[4]), {}
 
 -- From the end that is read first: who is looked for has waited for long.
-local function lies(queue, id, prio)
-  return call('LPOS', list_key(queue, prio), call('GET', P .. 'msg:' .. id) or '', 'RANK', -1)
-end
+local function lies(list, msg) return msg and call('LPOS', list, msg, 'RANK', -1) end
 
 local function mend(i, id, token, action, node, why)
   local j = call('HMGET', P .. 'job:' .. id, 'state', 'token', 'node')
@@ -27,19 +25,21 @@ local function mend(i, id, token, action, node, why)
     return state or 'unknown'
   end
   if j[2] ~= token then return '' end
-  local o = order_of(id)
+  local o, msg = order_of(id), call('GET', P .. 'msg:' .. id)
+  local list = list_key(queue_of(o, action ~= 'push' and node or nil), o.prio)
   if action == 'push' then
-    if state ~= 'QUEUED' or lies(queue_of(o), id, o.prio) then return '' end
-    call('RPUSH', list_key(queue_of(o), o.prio), call('GET', P .. 'msg:' .. id))
+    if state ~= 'QUEUED' or lies(list, msg) then return '' end
+    if not msg then return lose(id, why, false, seed, salt, A[5]) end
+    call('RPUSH', list, msg)
     note(id, 'pushed', '', why)
     return state
   end
   if not live or j[3] ~= node then return '' end
-  if action == 'find' and (state ~= 'ASSIGNED' or lies(queue_of(o, node), id, o.prio)) then return '' end
+  if action == 'find' and (state ~= 'ASSIGNED' or lies(list, msg)) then return '' end
   if action == 'stuck' then
     if state ~= 'ASSIGNED' then return '' end
     count_stuck(node)
-    call('LREM', list_key(queue_of(o, node), o.prio), 0, call('GET', P .. 'msg:' .. id))
+    call('LREM', list, 0, msg or '')
   end
   return lose(id, why, action == 'lost', seed, salt, A[5])
 end

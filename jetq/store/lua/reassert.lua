@@ -13,8 +13,7 @@ for i = 4, #A, 4 do
   if unclaimed and j[2] == pub and string.match(token, '^(%d+)-') == (j[5] or '0') then
     release(id, j[3], tonumber(A[3]))
     forget_places(id)
-    call('HSET', P .. 'leases:' .. node, id, j[4] or USUAL.lease)
-    rescore(node, tonumber(A[3]))
+    hold(id, node, j[4] or USUAL.lease, tonumber(A[3]))
     call('HSET', key, 'state', 'RUNNING', 'node', node, 'epoch', A[2], 'claimer', claimer, 'token', token, 'started_at', stamp(now()))
     note(id, 'claimed again', node, 'the broker was started anew and had lost the claim')
     count = count + 1

@@ -19,7 +19,6 @@ if j[1] == state then return 1 end
 if not live or (state == 'WAITING' and j[1] ~= 'RUNNING') then return 0 end
 if j[8] then spare(id, j[4]) end
 if state == 'WAITING' then
-  if j[1] ~= 'RUNNING' then return 0 end
   release(id, j[4], salt)
   note(id, 'replaced', j[4], 'replaced by another task that carries its id', true)
   call('HSET', key, 'state', 'WAITING', 'node', '', 'replaced', '1')

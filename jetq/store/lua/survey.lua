@@ -23,13 +23,14 @@ local function add(from, to)
   end
 end
 add(0, A[3] - 1)
-local count, lying = call('ZCARD', P .. 'waiting'), 0
-for _, cohort in ipairs(count > A[3] + 0 and call('HKEYS', P .. 'cohorts') or {}) do
-  for _, step in ipairs({ 0, 3, 6 }) do lying = lying + call('LLEN', list_key('shared:' .. cohort, step)) end
-end
-if count > A[3] + 0 then
-  local size = lying < count and A[5] or A[3]  -- a message that lies there twice hides one that is missing
-  local from = A[3] + size * (A[4] % math.ceil((count - A[3]) / size))
+local count, oldest = call('ZCARD', P .. 'waiting'), tonumber(A[3])
+if count > oldest then
+  local lying = 0
+  for _, cohort in ipairs(call('HKEYS', P .. 'cohorts')) do
+    for _, step in ipairs({ 0, 3, 6 }) do lying = lying + call('LLEN', list_key('shared:' .. cohort, step)) end
+  end
+  local size = lying < count and A[5] or oldest  -- a message that lies there twice hides one that is missing
+  local from = oldest + size * (A[4] % math.ceil((count - oldest) / size))
   add(from, from + size - 1)
 end
 return { nodes, waiting }
