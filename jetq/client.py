@@ -10,6 +10,7 @@ from typing import Any
 
 from jetq import ids, wire
 from jetq import video as films
+from jetq.addresses import address_towards
 from jetq.broker import seen
 from jetq.config import Settings
 from jetq.errors import BrokerDown, PublishRefused, PublishUnknown, UsageError
@@ -191,7 +192,7 @@ class JetQ:
         crew = films.Crew(
             submit=lambda calls: self.submit_many(films.TASK, calls, options),
             slots=sum(node.slots for node in self.nodes() if node.state == "up"),
-            host=serve_on or films.address_towards(seen(self.settings)),
+            host=serve_on or address_towards(seen(self.settings)),
             shared=self.settings.shared,
         )
         return films.analyze_files(study, crew, **more)

@@ -203,7 +203,7 @@ class Reader(Protocol):
         ...
 
     def door(self, node: str) -> str:
-        """Return where a node's HTTP port is and what opens it (``jobfiles.server.Door``); "": not known."""
+        """Return where a node's HTTP port is and what opens it (``jobfiles.door.Door``); "": not known."""
         ...
 
     def loaded(self) -> dict[str, set[str]]:

@@ -12,7 +12,6 @@ from jetq.errors import UsageError
 
 if TYPE_CHECKING:
     from jetq.video.farm import TASK, Crew, Progress, analyze_files
-    from jetq.video.fileserver import address_towards
     from jetq.video.report import Report
     from jetq.video.run import analyze_chunk
     from jetq.video.study import Prepared, Study, prepare
@@ -24,7 +23,6 @@ __all__ = [
     "Progress",
     "Report",
     "Study",
-    "address_towards",
     "analyze_chunk",
     "analyze_files",
     "prepare",
@@ -37,7 +35,6 @@ _HOME = {
     "Progress": "jetq.video.farm",
     "Report": "jetq.video.report",
     "Study": "jetq.video.study",
-    "address_towards": "jetq.video.fileserver",
     "analyze_chunk": "jetq.video.run",
     "analyze_files": "jetq.video.farm",
     "prepare": "jetq.video.study",

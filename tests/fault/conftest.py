@@ -7,6 +7,7 @@ send           send(task name, *args, **options of send_task) -> job id
 send_to        send_to(url) -> send, for another broker
 host           another machine: a network namespace at the other end of a cable
 end_of         end_of(job id...) -> rows: waits until all have ended
+note           the file in which a body leaves the pids of its tree (tests/fault/probes.py reads it)
 story          the file in which bodies tell their starts and ends
 jetq           jetq(word...): a verb that is expected to succeed
 
@@ -140,6 +141,12 @@ def send_to() -> Callable[[str], Callable[..., str]]:
 def story(tmp_path: Path) -> Story:
     """Give the file in which bodies tell their starts and ends."""
     return Story(tmp_path / "story")
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Path:
+    """Give the file in which each run of a task leaves the pids of its tree, a line each."""
+    return tmp_path / "pids"
 
 
 @pytest.fixture

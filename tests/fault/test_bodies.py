@@ -4,28 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
+
+from tests.fault.probes import alive, pids
 
 #: All processes of a body are gone so soon after its end (s).
 GONE_S = 10.0
-
-
-def family(note: Path) -> list[int]:
-    """Return the pids of a body, its child and its grandchild; empty until all are there."""
-    lines = note.read_text().splitlines() if note.exists() else []
-    return [int(word) for word in lines[0].split()] if lines else []
-
-
-def alive(pids: list[int]) -> list[int]:
-    """Return those that run."""
-    return [pid for pid in pids if _state(pid) not in ("Z", "X", "")]
-
-
-def _state(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
 
 
 def test_poison_ends_after_three_attempts_and_its_node_and_neighbours_stay_healthy(
@@ -57,19 +40,19 @@ def test_the_whole_tree_of_a_body_goes_with_it_however_it_is_ended(
     notes = {how: tmp_path / how for how in ("cancelled", "late", "lane")}
     cancelled = send("fault.family", str(notes["cancelled"]), 600)
     late = send("fault.late_family", str(notes["late"]), 600)
-    wait_until(lambda: family(notes["cancelled"]) and family(notes["late"]), what="two trees")
+    wait_until(lambda: pids(notes["cancelled"]) and pids(notes["late"]), what="two trees")
 
     ledger.cancel(cancelled, "enough")
 
     rows = end_of(cancelled, late)
     assert [row.state for row in rows] == ["CANCELLED", "FAILED"]
     assert "time limit" in rows[1].error
-    trees = family(notes["cancelled"]) + family(notes["late"])
-    wait_until(lambda: not alive(trees), within_s=GONE_S, what="the end of both trees")
+    trees = pids(notes["cancelled"]) + pids(notes["late"])
+    wait_until(lambda: not [pid for pid in trees if alive(pid)], within_s=GONE_S, what="the end of both trees")
 
     killed = send("fault.family", str(notes["lane"]), 600)
-    tree = wait_until(lambda: family(notes["lane"]), what="a third tree")
+    tree = wait_until(lambda: pids(notes["lane"]), what="a third tree")
     os.kill(node.pid_of("tasks"), signal.SIGKILL)
 
-    wait_until(lambda: not alive(tree), within_s=GONE_S, what="the end of the third tree")
+    wait_until(lambda: not [pid for pid in tree if alive(pid)], within_s=GONE_S, what="the end of the third tree")
     assert [(row.state, row.attempts) for row in end_of(killed)] == [("SUCCEEDED", 1)]

@@ -6,13 +6,13 @@ import os
 import signal
 from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from jetq import ids
 from jetq.clock import boot_s
 from jetq.errors import PublishUnknown
+from tests.fault.probes import alive, cut_all
 
 #: Connections are cut for so long (s).
 BLIP_S = 1.0
@@ -24,20 +24,6 @@ app = celery.Celery("shop", broker_transport_options={"visibility_timeout": 1})
 app.conf.task_acks_late = True
 """
 LOOK_S = 10.0
-
-
-def cut_all(broker) -> None:
-    """Close every connection but the one that asks."""
-    with broker.client() as client:
-        for kind in ("normal", "pubsub"):
-            client.execute_command("CLIENT", "KILL", "SKIPME", "yes", "TYPE", kind)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
 
 
 def test_a_blip_of_all_connections_doubles_no_work_and_stops_none(

@@ -4,40 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from jetq.clock import boot_s
 from jetq.store.redis import RedisStore, connect
+from tests.fault.probes import alive, pids
 
 #: A node that is silent so long is dead in these tests, but for those that take the usual 5 (s).
 DEAD_S = 2.0
 
 
 @pytest.fixture
-def note(tmp_path: Path) -> Path:
-    """Give the file in which each run of a task leaves the pids of its tree, a line each."""
-    return tmp_path / "pids"
-
-
-@pytest.fixture
 def quick_node(start_node):
     """Give ``quick_node(name, *flags)``: a node whose times are short."""
     return lambda *flags, **how: start_node(*(flags or ("a",)), JETQ_DEAD_S=str(DEAD_S), **how)
-
-
-def pids(note: Path, runs: int = 1) -> list[int]:
-    """Return the pids of so many runs; empty while there are fewer."""
-    lines = note.read_text().splitlines() if note.exists() else []
-    return [int(word) for line in lines for word in line.split()] if len(lines) >= runs else []
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
 
 
 def all_gone(tree: list[int]) -> bool:

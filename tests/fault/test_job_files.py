@@ -79,18 +79,6 @@ def app_dir(app_dir: Path) -> Path:
 
 
 @pytest.fixture
-def jetq(redis_url: str) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Give ``jetq(*words)``: a verb in a process of its own, as a person types it."""
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, "JETQ_BROKER_URL": redis_url}
-        argv = [sys.executable, "-m", "jetq", *words]
-        return subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
-
-    return run
-
-
-@pytest.fixture
 def ended(ledger, wait_until) -> Callable[[str], object]:
     """Give ``ended(job id) -> row``: waits for its end."""
     return lambda job_id: wait_until(lambda: (row := ledger.job(job_id)) and row.ended and row, 30, f"end of {job_id}")

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 
+from tests.fault.probes import cut_all
+
 #: Connections of nodes are cut so often, while a task runs.
 CUTS = 3
-
-
-@pytest.fixture
-def note(tmp_path: Path) -> Path:
-    """Give the file in which each run of a task leaves a line."""
-    return tmp_path / "pids"
 
 
 def said(ledger) -> list[str]:
@@ -25,13 +20,6 @@ def said(ledger) -> list[str]:
 def beats(ledger) -> int:
     """Return the sequence number of the only node's last beat."""
     return int(ledger.client.hget(f"{ledger.prefix}node:a", "seq"))
-
-
-def cut_all(broker) -> None:
-    """Close every connection but the one that asks."""
-    with broker.client() as client:
-        client.execute_command("CLIENT", "KILL", "SKIPME", "yes", "TYPE", "normal")
-        client.execute_command("CLIENT", "KILL", "SKIPME", "yes", "TYPE", "pubsub")
 
 
 @pytest.mark.parametrize("pool", ["fork", "spawn"])

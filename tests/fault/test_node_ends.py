@@ -4,30 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from jetq.store.redis import RedisStore, connect
-
-
-@pytest.fixture
-def note(tmp_path: Path) -> Path:
-    """Give the file in which a task's run leaves the pids of its tree, a line each."""
-    return tmp_path / "pids"
-
-
-def pids(note: Path, runs: int = 1) -> list[int]:
-    """Return the pids of so many runs; empty while there are fewer."""
-    lines = note.read_text().splitlines() if note.exists() else []
-    return [int(word) for line in lines for word in line.split()] if len(lines) >= runs else []
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
+from tests.fault.probes import alive, pids
 
 
 @pytest.mark.parametrize("victim", ["agent", "guard"])

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from jetq import process
+from jetq.addresses import is_loopback
 from jetq.errors import JetqError
+from jetq.service.jobfiles.door import Door
 from jetq.service.jobfiles.folders import FileRow
 from jetq.service.jobfiles.log import RunLog
-from jetq.service.jobfiles.server import Door, is_loopback
 
 T = TypeVar("T")
 #: Time for a node to answer (s).

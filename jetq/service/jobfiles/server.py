@@ -17,21 +17,20 @@ import ipaddress
 import json
 import os
 import secrets
-import socket
 import threading
-from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from jetq import process
+from jetq.addresses import address_towards, is_loopback
 from jetq.broker import Listen
 from jetq.errors import UsageError
 from jetq.log import Log
+from jetq.service.jobfiles.door import Door
 from jetq.service.jobfiles.folders import JobFolders
 from jetq.service.jobfiles.log import open_from, run_logs
-from jetq.video.fileserver import address_towards, byte_span
+from jetq.serving import QuietServer, RangeHandler, url_of
 
 LOOPBACK = "127.0.0.1"
 #: Stands for the address of this machine that faces the broker.
@@ -42,24 +41,6 @@ IDLE_S = 30.0
 MOST_REQUESTS = 32
 
 _log = Log("files")
-
-
-@dataclass(frozen=True, slots=True)
-class Door:
-    """Where a node's HTTP port is, and what opens it: a field of the node's row in the ledger."""
-
-    url: str  # http://ADDRESS:PORT
-    token: str
-    place: str  # which loopback it is, where the address is one (``process.place``)
-
-    def as_text(self) -> str:
-        """Return it as the ledger keeps it."""
-        return json.dumps({"url": self.url, "token": self.token, "place": self.place})
-
-    @classmethod
-    def parse(cls, text: str) -> Door:
-        """Read what the ledger keeps."""
-        return cls(**json.loads(text))
 
 
 def bind_address(asked: str | None, broker_url: str) -> tuple[str, int]:
@@ -104,14 +85,6 @@ def own_address(asked: str | None, broker_url: str) -> str:
         return ""
 
 
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 class FileServer:
     """Serves the folders of one node for one run of its agent."""
 
@@ -123,15 +96,13 @@ class FileServer:
         """
         address, port = bind_address(asked, broker_url)
         token = secrets.token_urlsafe(24)
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
-            self._server = _Server((address, port), family, folders, token)
+            self._server = _Server(address, port, folders, token)
         except OSError as exc:
             hint = "leave the port out to take any that is free" if port else "see `ip addr`"
             raise UsageError(f"--http {asked}: {address} port {port} cannot be used ({exc.strerror}); {hint}") from exc
         seen = seen_address(address, broker_url)
-        name = f"[{seen}]" if ":" in seen else seen
-        self.door = Door(f"http://{name}:{self._server.server_address[1]}", token, process.place())
+        self.door = Door(url_of(self._server, seen), token, process.place())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="files", daemon=True)
 
     def start(self) -> None:
@@ -145,23 +116,12 @@ class FileServer:
         self._server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self, at: tuple[str, int], family: socket.AddressFamily, folders: JobFolders, token: str) -> None:
-        self.address_family = family
+class _Server(QuietServer):
+    def __init__(self, address: str, port: int, folders: JobFolders, token: str) -> None:
         self.folders = folders
         self.token = token.encode()
         self._room = threading.BoundedSemaphore(MOST_REQUESTS)
-        super().__init__(at, _Request)
-
-    def server_bind(self) -> None:
-        """Bind without asking the name service who we are, as the stock one does."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        super().__init__(address, port, _Request)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Turn away what is too much at once."""
@@ -177,27 +137,20 @@ class _Server(ThreadingHTTPServer):
         finally:
             self._room.release()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader that hangs up in the middle is no error of ours."""
-        _log.debug("files.hung_up", peer=client_address[0])
 
-
-class _Request(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server_version = "jetq"
-    sys_version = ""
+class _Request(RangeHandler):
     timeout = IDLE_S
     server: _Server
 
     def do_GET(self) -> None:
         given = self.headers.get("Authorization", "").encode("utf-8", "replace")
         if not hmac.compare_digest(given, b"Bearer " + self.server.token):
-            self._refuse(HTTPStatus.UNAUTHORIZED)
+            self.refuse(HTTPStatus.UNAUTHORIZED)
             return
         asked = urlsplit(self.path)
         parts = [unquote(part) for part in asked.path.split("/")]
         if parts[:2] != ["", "jobs"] or len(parts) < 4 or not parts[2]:
-            self._refuse(HTTPStatus.NOT_FOUND)
+            self.refuse(HTTPStatus.NOT_FOUND)
             return
         job_id, what, *rest = parts[2:]
         if what == "files" and not rest:
@@ -210,57 +163,29 @@ class _Request(BaseHTTPRequestHandler):
             offset = (parse_qs(asked.query).get("offset") or ["0"])[0]
             self._give_log(job_id, rest[0], int(offset) if offset.isdecimal() else 0)
         else:
-            self._refuse(HTTPStatus.NOT_FOUND)
+            self.refuse(HTTPStatus.NOT_FOUND)
 
     def _give_json(self, value: object) -> None:
         body = json.dumps(value).encode()
-        self._begin(HTTPStatus.OK, len(body), kind="json")
+        self.begin(HTTPStatus.OK, len(body), kind="json")
         self.wfile.write(body)
 
     def _give_file(self, job_id: str, name: str) -> None:
         fd = self.server.folders.open_file(job_id, name)
         if fd is None:
-            self._refuse(HTTPStatus.NOT_FOUND)
+            self.refuse(HTTPStatus.NOT_FOUND)
             return
         with open(fd, "rb") as file:
-            size = os.fstat(fd).st_size
-            asked = self.headers.get("Range")
-            span = byte_span(asked, size)
-            if span is None:
-                self._refuse(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, ("Content-Range", f"bytes */{size}"))
-                return
-            first, past = span
-            if asked is not None and (first, past) != (0, size):
-                status, more = HTTPStatus.PARTIAL_CONTENT, [("Content-Range", f"bytes {first}-{past - 1}/{size}")]
-            else:
-                status, more = HTTPStatus.OK, []
-            self._begin(status, past - first, ("Accept-Ranges", "bytes"), *more)
-            if past > first:
-                self.connection.sendfile(file, first, past - first)
+            self.give_file(file)
 
     def _give_log(self, job_id: str, run: str, offset: int) -> None:
         start, parts = open_from(self.server.folders.folder(job_id), run, offset)
         try:
             size = sum(past - first for _fd, first, past in parts)
-            self._begin(HTTPStatus.OK, size, ("X-Jetq-Offset", str(start)))
+            self.begin(HTTPStatus.OK, size, ("X-Jetq-Offset", str(start)))
             for fd, first, past in parts:
                 with open(fd, "rb", closefd=False) as file:
                     self.connection.sendfile(file, first, past - first)
         finally:
             for fd, _first, _past in parts:
                 os.close(fd)
-
-    def _begin(self, status: HTTPStatus, size: int, *headers: tuple[str, str], kind: str = "octet-stream") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", f"application/{kind}")
-        self.send_header("Content-Length", str(size))
-        self.send_header("Cache-Control", "no-store")
-        for name, value in headers:
-            self.send_header(name, value)
-        self.end_headers()
-
-    def _refuse(self, status: HTTPStatus, *headers: tuple[str, str]) -> None:
-        self._begin(status, 0, *headers)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged: who follows a log asks several times a second."""

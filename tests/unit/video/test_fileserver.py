@@ -11,7 +11,7 @@ import pytest
 
 from jetq.errors import UsageError
 from jetq.video.chunks import plan
-from jetq.video.fileserver import FileServer, address_towards, byte_span
+from jetq.video.fileserver import FileServer
 from jetq.video.source import Reader, probe
 
 
@@ -59,25 +59,6 @@ def test_a_part_past_the_end_is_refused(server: FileServer, film: Path):
     status, body, headers = ask(server.url(film), Range="bytes=10240-")
 
     assert (status, body, headers["Content-Range"]) == (416, b"", "bytes */10240")
-
-
-@pytest.mark.parametrize(
-    ("header", "span"),
-    [
-        (None, (0, 100)),
-        ("bytes=0-0", (0, 1)),
-        ("bytes=90-500", (90, 100)),
-        ("bytes=-500", (0, 100)),
-        ("bytes=-0", None),
-        ("bytes=100-", None),
-        ("bytes=-", (0, 100)),
-        ("bytes=9-3", (0, 100)),
-        ("bytes=0-1,5-6", (0, 100)),
-        ("lines=1-2", (0, 100)),
-    ],
-)
-def test_ranges_are_read_as_the_standard_has_it(header: str | None, span: tuple[int, int] | None):
-    assert byte_span(header, 100) == span
 
 
 def test_head_gives_the_length_alone(server: FileServer, film: Path):
@@ -130,11 +111,6 @@ def test_a_video_is_read_through_it_to_its_last_frame(clips: Path, name: str):
         assert frames[-1] == index.n_frames - 1
         assert reader.damaged == 0
         assert server.sent_bytes > 0
-
-
-@pytest.mark.parametrize("url", ["redis://127.0.0.1:6379/0", "redis://localhost", "unix:///run/redis.sock", ""])
-def test_a_broker_on_this_machine_is_reached_from_loopback(url: str):
-    assert address_towards(url) in ("127.0.0.1", "::1")
 
 
 def test_an_ipv6_address_is_written_in_brackets(film: Path):

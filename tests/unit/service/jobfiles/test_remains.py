@@ -17,10 +17,11 @@ from jetq.errors import BrokerDown, FilesAway, NoSuchJob, UsageError
 from jetq.job import Job
 from jetq.model.beat import NodeRow
 from jetq.model.job import JobRow
+from jetq.service.jobfiles.door import Door
 from jetq.service.jobfiles.folders import JobFolders
 from jetq.service.jobfiles.log import LogFile
 from jetq.service.jobfiles.remains import Remains, ran_on
-from jetq.service.jobfiles.server import Door, FileServer
+from jetq.service.jobfiles.server import FileServer
 
 BROKER = "redis://127.0.0.1:6379/0"
 JOB = JobRow("j", "task", "yard.count", "SUCCEEDED", ["b"], 1, 1.0, 2.0, 3.0, None, None, None)

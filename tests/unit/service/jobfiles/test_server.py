@@ -12,9 +12,10 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from jetq.errors import UsageError
+from jetq.service.jobfiles.door import Door
 from jetq.service.jobfiles.folders import JobFolders
 from jetq.service.jobfiles.log import LogFile, run_logs
-from jetq.service.jobfiles.server import MOST_REQUESTS, Door, FileServer, bind_address, own_address, seen_address
+from jetq.service.jobfiles.server import MOST_REQUESTS, FileServer, bind_address, own_address, seen_address
 
 BROKER = "redis://127.0.0.1:6379/0"
 
