@@ -144,10 +144,6 @@ class Leader:
         elif lead.leader is not None:
             self._watch.hear(lead.leader.node, lead.leader.epoch, lead.leader.seq, now_s)
 
-    def _start_over(self) -> None:
-        self._watch.forget()
-        self._healer.forget()
-
     def _follow_clock(self, last: _Clocks, now: _Clocks) -> None:
         """Move all times if the server's clock was set. That ends a lease: whoever then leads first has seen it."""
         step_s = (now.server_s - last.server_s) - (now.own_s - last.own_s)
@@ -157,7 +153,8 @@ class Leader:
 
     def _wait_for_nodes(self, survey: Survey, now_s: float) -> None:
         """Let the nodes say what runs; then this run of the server is the one that counts."""
-        self._start_over()
+        self._watch.forget()
+        self._healer.forget()
         if self._unsure_since_s is None:
             _log.warning(
                 "broker.resync", what="the broker was started anew; nodes say what runs before anything is claimed"

@@ -24,7 +24,7 @@ _EXCHANGES = ("reply.celery.pidbox", "celeryev")
 
 
 class LeaderSide(Link):
-    """The roles ``Leading`` and ``Warden`` of ``store.base``."""
+    """The role ``Leading`` of ``store.steering``, what the janitor asks, and what people ask of nodes."""
 
     # Leading --------------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class LeaderSide(Link):
         """Ask for the end of all that runs on a draining node. Returns how many jobs that are."""
         return int(self._run("evict", node, epoch, why))
 
-    # Warden: what people ask ------------------------------------------------------------------------------------------
+    # What people ask of nodes ---------------------------------------------------------------------------------------
 
     def drain(self, node: str, why: str, *, grace_s: float) -> None:
         """Give a node no new work, hand on what it has not begun, and let what runs end within the grace.

@@ -150,7 +150,7 @@ def send_ahead(
     """Send a script on a connection of its own; what this returns must be called once, and gives the answer.
 
     ``again`` runs the script the ordinary way, with its retry and its errors: it is asked where the server does not
-    know the script yet, or the connection broke. So the script must bear a repeat.
+    know the script yet or refuses it, or the connection broke. So the script must bear a repeat.
     """
     pool = client.connection_pool
     try:
@@ -166,7 +166,7 @@ def send_ahead(
     def answer() -> Any:
         try:
             return connection.read_response()
-        except (*_LOST, redis.exceptions.NoScriptError):
+        except (*_LOST, redis.ResponseError):
             pass
         finally:
             pool.release(connection)

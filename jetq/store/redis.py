@@ -30,9 +30,7 @@ class RedisStore(LeaderSide):
 
     def publish(self, order: Order, parcels: Sequence[Parcel], *, wait_for_node: bool = False) -> list[Placed]:
         """Place up to 200 jobs in one script."""
-        how = strategies.get(order.strategy).how
-        args = orders.publish_args(order, how, parcels, wait_for_node=wait_for_node)
-        return self._placed(order, parcels, lambda: self._run("publish", *args))
+        return self.publish_ahead(order, parcels, wait_for_node=wait_for_node)()
 
     def publish_ahead(
         self, order: Order, parcels: Sequence[Parcel], *, wait_for_node: bool = False
@@ -40,13 +38,14 @@ class RedisStore(LeaderSide):
         """Send up to 200 jobs now, and take the answer when it is called for."""
         args = orders.publish_args(order, strategies.get(order.strategy).how, parcels, wait_for_node=wait_for_node)
         answer = self._run_ahead("publish", *args)
-        return lambda: self._placed(order, parcels, answer)
 
-    def _placed(self, order: Order, parcels: Sequence[Parcel], answer: Callable[[], Any]) -> list[Placed]:
-        try:
-            return orders.read_placed(order, parcels, answer())
-        except BrokerDown as exc:
-            raise PublishUnknown(parcels[0].job_id) from exc
+        def placed() -> list[Placed]:
+            try:
+                return orders.read_placed(order, parcels, answer())
+            except BrokerDown as exc:
+                raise PublishUnknown(parcels[0].job_id) from exc
+
+        return placed
 
     # Lane ---------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""More roles of the ledger: of the agent that leads, and of people who look after nodes."""
+"""One more role of the ledger: of the agent that leads."""
 
 from __future__ import annotations
 
@@ -64,32 +64,4 @@ class Leading(Protocol):
 
     def set_speeds(self, name: str, speeds: Mapping[str, float]) -> None:
         """Keep the learned speed of a task name on each board (prior = 1)."""
-        ...
-
-
-class Warden(Protocol):
-    """What people ask of nodes."""
-
-    def drain(self, node: str, why: str, *, grace_s: float) -> None:
-        """Give a node no new work, hand on what it has not begun, and let what runs end within the grace.
-
-        Raises:
-            NoSuchNode: unknown name.
-        """
-        ...
-
-    def resume(self, node: str) -> None:
-        """Let a drained node have work again.
-
-        Raises:
-            NoSuchNode: unknown name.
-        """
-        ...
-
-    def forget(self, node: str, *, dead_s: float) -> None:
-        """Strike a node off that is gone or dead; what it held is picked again.
-
-        Raises:
-            NoSuchNode: unknown name. NodeAlive: it still beats.
-        """
         ...

@@ -77,10 +77,10 @@ def test_a_guard_that_is_asked_to_stop_starts_no_next_agent(start_guard, tmp_pat
 
 
 def test_a_guard_may_be_stopped_between_two_agents(start_guard, wait_until):
-    guard, key = start_guard("echo ready; exit 75")
+    guard, _ = start_guard("echo ready; exit 75")
     for _ in range(3):  # the pause before the next is 2 s by now
         guard.stdout.readline()
-    wait_until(lambda: process.marked(key) == [], what="the end of the third")
+    wait_until(lambda: process.children(guard.pid) == [], what="the guard to have seen the end of the third")
 
     guard.send_signal(signal.SIGTERM)
 
