@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jetq.model.claim import Held
-from jetq.model.survey import ABSENT, NodeView, Survey, Verdict
+from jetq.model.survey import ABSENT, Action, NodeView, Survey, Verdict
 
 #: Beats that must pass before a job that they do not name is lost.
 BEATS = 2
@@ -84,15 +84,9 @@ class Healer:
         first = self._since(("claimed", job.job_id, job.token, job.claimer), node.seq, now_s)
         if not gone and node.seq < first.seq + BEATS:
             return None
-        forgiven = job.token in self._forgiven
-        why = (
-            "the broker lost how it ended"
-            if forgiven
-            else f"its node is {node.state}"
-            if gone
-            else "no process runs it"
-        )
-        return _verdict(job, "again" if forgiven else "lost", node, why)
+        if job.token in self._forgiven:
+            return _verdict(job, "again", node, "the broker lost how it ended")
+        return _verdict(job, "lost", node, f"its node is {node.state}" if gone else "no process runs it")
 
     def _unclaimed(self, node: NodeView, job: Held, now_s: float) -> Verdict | None:
         if job.job_id in node.reserved:
@@ -117,5 +111,5 @@ class Healer:
         return self._first.setdefault(key, _First(seq, now_s))
 
 
-def _verdict(job: Held, action: str, node: NodeView, why: str) -> Verdict:
-    return Verdict(job.job_id, job.token, action, node.name, why)  # type: ignore[arg-type]
+def _verdict(job: Held, action: Action, node: NodeView, why: str) -> Verdict:
+    return Verdict(job.job_id, job.token, action, node.name, why)
