@@ -60,6 +60,10 @@ class JobRow:
     reason: str | None  # why it waits or moved, or why its result is not kept
     history: list[dict[str, Any]] = field(default_factory=list)  # {"at", "what", "node", "why"}, oldest first
 
+    expected_at: float | None = None  # gangs that wait: when it is expected to start
+    progress: dict[str, Any] | None = None  # {"step", "total", "metrics"}, as the job last said
+    exit_code: int | None = None  # of the rank that failed first; 0: the gang ended well
+    tail: list[str] = field(default_factory=list)  # the last lines of that rank
     result_kept: bool = True  # False: it returned something that the ledger does not keep; ``reason`` says why
 
     @property

@@ -34,6 +34,14 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     leader                           HASH                               node, epoch, term and end of its lease
     broker                           HASH                               run of the server that the leader is sure of
     tasks:<node>                     SET                                task names the node has loaded
+    gangs                            ZSET                               gangs that have not ended, by submission time
+    gang:<id>                        HASH    of one start               what its members say: hello.0, reach.0, ...
+    gang.lines:<id>                  STREAM  last 4000; as the record   what its ranks write: n(ode), r(ank), t(ext)
+    gang.runs:<name>                 LIST    last 2                     run times (s) that ended well, newest first
+    bell                             LIST    1                          something for whoever leads to look at
+    ports:<machine>                  HASH                               TCP port -> the member that has leased it
+    launch:<token>:<address>         LIST    2 min                      daemons that a member shall start for mpirun
+    launched:<request>               LIST    2 min                      how such a daemon ended
 """
 
 from __future__ import annotations

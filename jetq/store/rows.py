@@ -31,7 +31,7 @@ def job_row(job_id: str, h: Mapping[str, str]) -> JobRow:
         kind=h.get("kind", USUAL_KIND),
         name=h.get("name", ""),
         state=h["state"],
-        nodes=[h["node"]] if h.get("node") else [],
+        nodes=[h["node"]] if h.get("node") else (h.get("nodes") or "").split(),
         attempts=int(h.get("attempts") or 0),
         submitted_at=_float(h.get("at")),
         started_at=_float(h.get("started_at")),
@@ -40,6 +40,10 @@ def job_row(job_id: str, h: Mapping[str, str]) -> JobRow:
         error=h.get("error") or None,
         reason=(None if waits_for_task(h) else h.get("reason")) or _why_waiting(h),
         history=_json(h.get("history")) or [],
+        expected_at=_float(h.get("expected_at")) if h["state"] == "QUEUED" else None,
+        progress=_json(h.get("progress")),
+        exit_code=0 if _json(h.get("result")) == {"code": 0} and "spec" in h else _whole(h.get("exit_code")),
+        tail=_json(h.get("tail")) or [],
         result_kept=not h.get("unkept"),
     )
 
@@ -93,6 +97,8 @@ def _why_waiting(h: Mapping[str, str]) -> str | None:
         return "its time has not come"
     if h["state"] != "QUEUED":
         return None
+    if "spec" in h:
+        return "the leader has not looked at it yet"
     asked = spoken(h.get("cohort", ""))
     of_those = f" ({asked})" if asked else ""
     if not waits_for_task(h):
@@ -104,6 +110,10 @@ def _why_waiting(h: Mapping[str, str]) -> str | None:
 
 def _float(text: str | None) -> float | None:
     return float(text) if text else None
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text else None
 
 
 def _json(text: str | None) -> Any:

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 #: The pieces that more than one script uses (``_base.lua``, ...), each after those it builds on. A call pays for every
 #: piece of its script, so a script names its own in its header: ``-- uses  base room``.
-PIECES = ("base", "sure", "leads", "room", "index", "scarce", "place", "ending", "lose", "failing")
+PIECES = ("base", "sure", "leads", "room", "index", "scarce", "place", "ending", "gang", "lose", "failing")
 NAMES = (
     "publish",
     "claim",
@@ -39,6 +39,12 @@ NAMES = (
     "evict",
     "forget",
     "audit",
+    "submit_gang",
+    "reserve",
+    "meet",
+    "stop_gang",
+    "end_gang",
+    "foresee",
 )
 _USES = re.compile(r"^-- uses +(.+)$", re.MULTILINE)
 

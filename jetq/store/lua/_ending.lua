@@ -19,6 +19,13 @@ local function forget_places(id)
   call('ZREM', P .. 'waiting', id)
   call('ZREM', P .. 'due', id)
   call('ZREM', P .. 'expiry', id)
+  call('ZREM', P .. 'gangs', id)
+end
+
+-- Whoever leads looks at the gangs now, not at its next turn.
+local function ring()
+  call('LPUSH', P .. 'bell', '1')
+  call('LTRIM', P .. 'bell', 0, 0)
 end
 
 -- End a job that waits nowhere: it runs, or comes from close. untold: Celery still has to hear of it.

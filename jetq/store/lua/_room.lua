@@ -21,6 +21,9 @@ local function usage(node)
   return used, gpu, mem, long
 end
 
+-- What is kept free on a node for gangs that wait: slots, gpu, mem, and the time (s) until which others may have it.
+local NOTHING = { 0, 0, 0, 0 }
+
 -- A node's facts and its load (used, used_gpu, used_mem); a node that nobody knows has no views.
 local function look(node)
   local f = seen and seen[node]
@@ -28,7 +31,8 @@ local function look(node)
     local n = call('HMGET', P .. 'node:' .. node, 'views', 'state', 'planned')
     local views = cjson.decode(n[1] or '[{}]')
     f = table.remove(views, 1)  -- slots, gpu, mem, net: see reindex
-    f.views, f.up, f.planned = views, n[2] == 'up', n[3] or 0
+    f.views, f.up = views, n[2] == 'up'
+    f.planned = n[3] and cjson.decode(n[3]) or NOTHING
     if seen then seen[node] = f end
   end
   if not f.used then f.used, f.used_gpu, f.used_mem = usage(node) end
@@ -37,7 +41,9 @@ end
 
 -- Is there room for so much on a node that look gave?
 local function fits(f, slots, gpu, mem)
-  return f.up and f.used + slots + f.planned <= f.slots and f.used_gpu + gpu <= f.gpu and f.used_mem + mem <= f.mem
+  local kept = f.planned
+  return f.up and f.used + slots + kept[1] <= f.slots and f.used_gpu + gpu + kept[2] <= f.gpu
+    and f.used_mem + mem + kept[3] <= f.mem
 end
 
 -- Scores are whole numbers of this much (stride: of 1): a fraction would cost the server more to read than the rest of a pick.

@@ -12,6 +12,20 @@ local lease, cohort, prio = j[8] or USUAL.lease, j[10] or USUAL.cohort, j[11] or
 local function granted() return { j[9] and 'finish' or 'run', token, attempts, j[9] or '' } end
 local function refused(why) return { 'refused', '', attempts, why } end
 
+-- Is there room for this job? What is kept for a gang is there for who is gone before it starts.
+local function may_have(node, slots, gpu, mem)
+  local f = look(node)
+  if fits(f, slots, gpu, mem) then return true end
+  if f.planned == NOTHING then return false end
+  local n = call('HGET', P .. 'node:' .. node, 'board')
+  local runs = call('LRANGE', P .. 'runs:' .. call('HGET', key, 'name') .. ':' .. n, 0, 19)
+  table.sort(runs, function(a, b) return a + 0 < b + 0 end)
+  local lasts = runs[1] and runs[math.ceil(#runs / 2)]
+  if not lasts or now() + lasts > f.planned[4] then return false end
+  f.planned = NOTHING
+  return fits(f, slots, gpu, mem)
+end
+
 if not is_sure() then return { 'unsure', '', 0, '' } end
 if not state then return refused('unknown') end
 if state == 'RUNNING' or state == 'FINISHING' then
@@ -30,7 +44,7 @@ if j[7] and now() > tonumber(j[7]) then
 end
 if state == 'QUEUED' then
   seen = {}  -- no node's facts change here
-  if not fits(look(node), string.match(lease, '^(%S+) (%S+) (%S+)')) then
+  if not may_have(node, string.match(lease, '^(%S+) (%S+) (%S+)')) then
     call('RPUSH', list_key('shared:' .. cohort, prio), call('GET', P .. 'msg:' .. id))
     return { 'full', '', attempts, '' }
   end

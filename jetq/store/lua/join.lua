@@ -17,7 +17,7 @@ call('HSET', key, 'identity', A[2], 'epoch', A[3], 'state', 'starting', 'slots',
   'board', A[7], 'labels', A[8], 'version', A[9], 'dead_s', A[11], 'rates', A[10], 'beat_at', stamp(now()), 'kit', kit, 'door', A[15],
   'address', A[16], 'cores', A[17])
 if A[18] ~= 'again' then  -- a run that goes on is still asked to kill what it was, and its beats are counted on
-  call('HSET', key, 'seq', 0, 'net', 0, 'planned', 0, 'weight', 0, 'trim', 1, 'metrics', '{}', 'running', '[]',
+  call('HSET', key, 'seq', 0, 'net', 0, 'weight', 0, 'trim', 1, 'metrics', '{}', 'running', '[]',
     'reserved', '[]', 'failed', 0, 'ended', 0)
   call('DEL', P .. 'cancel:' .. node)
 end

@@ -7,7 +7,7 @@
 --       -1 the server was started anew: ask again in a moment
 if not is_sure() then return -1 end
 local id, key, state, salt = A[1], P .. 'job:' .. A[1], A[4], tonumber(A[8])
-local j = call('HMGET', key, 'state', 'token', 'claimer', 'node', 'name', 'started_at', 'cancel_asked', 'evict')
+local j = call('HMGET', key, 'state', 'token', 'claimer', 'node', 'name', 'started_at', 'cancel_asked', 'evict', 'gang')
 local mine = j[3] == A[3]
 local live = j[1] == 'RUNNING' or j[1] == 'FINISHING'
 if mine and live and j[7] then
@@ -26,7 +26,9 @@ if state == 'WAITING' then
   return 1
 end
 local board = call('HGET', P .. 'node:' .. j[4], 'board')
-if state == 'SUCCEEDED' and board and j[6] then
+if j[9] then
+  ring()  -- a member: how fast its node works, and whether it works well, is not to be told from its gang
+elseif state == 'SUCCEEDED' and board and j[6] then
   local runs = P .. 'runs:' .. j[5] .. ':' .. board
   if call('LPUSH', runs, stamp(math.max(now() - j[6], 0.001))) > 40 then call('LTRIM', runs, 0, 19) end
   call('SADD', P .. 'fresh', j[5])
@@ -34,7 +36,7 @@ elseif state == 'FAILED' then
   call('HINCRBY', P .. 'node:' .. j[4], 'failed', 1)
 end
 call('HINCRBY', P .. 'node:' .. j[4], 'ended', 1)
-if state == 'FAILED' then count_failure(j[4]) end
+if state == 'FAILED' and not j[9] then count_failure(j[4]) end
 if A[9] then
   call('SETEX', A[9], A[11], A[10])
   call('PUBLISH', A[9], A[10])

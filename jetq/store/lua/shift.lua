@@ -14,6 +14,12 @@ move('due')
 move('expiry', function(id, at) call('HSET', P .. 'job:' .. id, 'expires', at) end)
 move('waiting')
 move('tell')
+move('gangs', function(id)
+  for _, field in ipairs({ 'not_before', 'reserved_at', 'started_at' }) do
+    local at = call('HGET', P .. 'job:' .. id, field)
+    if at then call('HSET', P .. 'job:' .. id, field, stamp(at + A[3])) end
+  end
+end)
 
 -- A stamp that is nearer to the old clock than to the new one is moved.
 local function restamp(key, field)

@@ -1,0 +1,34 @@
+-- Start a gang on all these nodes, or not at all: a member on each of them, with its lease and its message.
+--
+-- uses  base leads room ending
+-- ARGV  1 epoch  2 term  3 id  4 how many starts it had  5 seed (16 hex)  6 salt 0..1  7 why  then the nodes, the head first
+-- gives '' where it was done, else why not: gone (it is not this gang's turn any more), or the node that has no room
+if not leads(A[1], A[2]) then return 'gone' end
+local id, key, salt = A[3], P .. 'job:' .. A[3], tonumber(A[6])
+local j = call('HMGET', key, 'state', 'starts', 'lease', 'prio')
+if j[1] ~= 'QUEUED' or j[2] ~= A[4] then return 'gone' end
+local slots, gpu, mem = string.match(j[3], '^(%S+) (%S+) (%S+)')
+for i = 8, #A do
+  local f = look(A[i])
+  f.planned = NOTHING  -- who decided has looked at that, and some of it is this gang's
+  if not fits(f, slots, gpu, mem) or call('SISMEMBER', P .. 'tasks:' .. A[i], 'gang.member') == 0 then return A[i] end
+end
+local start, template, t, members, nodes = j[2] + 1, call('GET', P .. 'msg:' .. id), now(), {}, {}
+for i = 8, #A do
+  local index = i - 8
+  local node, member, pub = A[i], id .. '.' .. start .. '.' .. index, A[5] .. '.' .. index
+  call('HSET', P .. 'job:' .. member, 'kind', 'gang', 'name', 'gang.member', 'gang', id, 'index', index, 'state', 'ASSIGNED',
+    'node', node, 'token', '0-' .. pub, 'pub', pub, 'gen', '0', 'digest', '', 'at', stamp(t), 'assigned_at', stamp(t),
+    'prio', j[4], 'lease', j[3], 'max', '1')
+  hold(member, node, j[3], salt)
+  local msg = string.gsub(template, '@jetq%-(%a+)@', { id = member, pub = pub })
+  call('SET', P .. 'msg:' .. member, msg)
+  call('LPUSH', list_key('processes.' .. node, j[4]), msg)
+  members[#members + 1], nodes[#nodes + 1] = member, node
+end
+call('DEL', P .. 'gang:' .. id)
+call('HSET', key, 'state', 'RESERVED', 'starts', start, 'token', A[5], 'reserved_at', stamp(t), 'nodes', table.concat(nodes, ' '),
+  'members', cjson.encode(members))
+call('HDEL', key, 'expected_at', 'not_before', 'stopping', 'progress', 'started_at')
+note(id, 'reserved', nodes[1], A[7])
+return ''

@@ -1,0 +1,156 @@
+"""The ledger for members of gangs: they meet, lease ports, tell lines, ask for daemons. Part of ``RedisStore``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from jetq import ids
+from jetq.errors import BrokerUnsure, NoSuchJob
+from jetq.model.gang import GangSpec
+from jetq.model.job import TERMINAL, JobState
+from jetq.model.members import GangLine, Seat
+from jetq.store.link import Link, fields_of, text
+
+#: Lines of a gang that the live copy keeps; the nodes' files keep all.
+LINES = 4000
+#: A launch request that nobody answers is forgotten after this (s).
+REQUEST_S = 120
+
+
+class MemberSide(Link):
+    """The role ``Meeting`` of ``store.ganging``, and what those ask who follow a gang or start its daemons."""
+
+    def time_s(self) -> float:
+        """Return the server's clock (Unix, s)."""
+        seconds, micros = self._read("TIME")
+        return int(seconds) + int(micros) / 1e6
+
+    def seat(self, member_id: str) -> Seat:
+        """Return what a member has to know of its gang.
+
+        Raises:
+            NoSuchJob: it is no member of a gang, or that is forgotten.
+        """
+        mine = self._hash(f"job:{member_id}")
+        gang_id = mine.get("gang", "")
+        gang = self._hash(f"job:{gang_id}") if gang_id else {}
+        if not gang.get("spec"):
+            raise NoSuchJob(gang_id or member_id)
+        return Seat(
+            gang_id,
+            int(mine["index"]),
+            tuple(gang["nodes"].split()),
+            int(gang["starts"]),
+            int(gang.get("attempt") or 0) + 1,
+            gang["token"],
+            GangSpec.from_json(json.loads(gang["spec"])),
+            bool(gang.get("keep")),
+            self.time_s(),
+        )
+
+    def meet(self, member_id: str, token: str, about: str, said: str) -> tuple[list[str] | None, list[int]]:
+        """Say something to the other members: what all have said, in their order, or who is missing.
+
+        Returns ``(None, [])`` where the gang goes on without this member. ``about``: hello, reach or begin.
+
+        Raises:
+            BrokerUnsure: the server was started anew; ask again in a moment.
+        """
+        got = self._run("meet", member_id, token, about, said)
+        if int(got[0]) == -2:
+            raise BrokerUnsure
+        if int(got[0]) < 0:
+            return None, []
+        if int(got[0]):
+            return [text(x) for x in got[1:]], []
+        return [], [int(x) for x in got[1:]]
+
+    def lease_port(self, place: str, port: int, member_id: str) -> bool:
+        """Take a port of a machine for a member. False: another member that runs has it."""
+        key = f"{self.prefix}ports:{place}"
+        if self._read("HSETNX", key, port, member_id):
+            return True
+        holder = text(self._read("HGET", key, port))
+        state = text(self._read("HGET", f"{self.prefix}job:{holder}", "state")) if holder else ""
+        if holder == member_id:
+            return True
+        if state and JobState(state) not in TERMINAL:
+            return False
+        self._read("HDEL", key, port)
+        return bool(self._read("HSETNX", key, port, member_id))
+
+    def free_port(self, place: str, port: int) -> None:
+        """Give a port back."""
+        self._read("HDEL", f"{self.prefix}ports:{place}", port)
+
+    def tell_lines(self, gang_id: str, node: str, lines: Sequence[tuple[int | None, str]], progress: str = "") -> None:
+        """Add to the live copy of what ranks write, and say how far the gang is (JSON; "": unchanged)."""
+        key = f"{self.prefix}gang.lines:{gang_id}"
+        words: list[Sequence[Any]] = [
+            ("XADD", key, "MAXLEN", "~", LINES, "*", "n", node, "r", "" if rank is None else rank, "t", line)
+            for rank, line in lines
+        ]
+        if words:
+            words.append(("EXPIRE", key, self._ttl_s))
+        if progress:
+            words.append(("HSET", f"{self.prefix}job:{gang_id}", "progress", progress))
+        if words:
+            self._send(words, atomic=False)
+
+    def say_over(self, gang_id: str, start: int, code: int) -> None:
+        """The head has ended: who serves it need not wait any more."""
+        self._together(
+            ("HSET", f"{self.prefix}gang:{gang_id}", f"over.{start}", code),
+            ("EXPIRE", f"{self.prefix}gang:{gang_id}", self._ttl_s),
+        )
+
+    def is_over(self, gang_id: str, start: int) -> bool:
+        """Whether the head has ended."""
+        return self._read("HGET", f"{self.prefix}gang:{gang_id}", f"over.{start}") is not None
+
+    # Launch requests ------------------------------------------------------------------------------------------------
+
+    def ask_launch(self, gang_token: str, address: str, words: Sequence[str]) -> str:
+        """Ask the member at an address to start a daemon. Returns the request's id."""
+        asked = ids.random64()
+        key = f"{self.prefix}launch:{gang_token}:{address}"
+        self._together(("RPUSH", key, json.dumps({"id": asked, "words": list(words)})), ("EXPIRE", key, REQUEST_S))
+        return asked
+
+    def next_launch(self, gang_token: str, address: str) -> tuple[str, list[str]] | None:
+        """Return the next request to a member: id and words; None: there is none."""
+        got = self._read("LPOP", f"{self.prefix}launch:{gang_token}:{address}")
+        if got is None:
+            return None
+        asked = json.loads(got)
+        return str(asked["id"]), [str(word) for word in asked["words"]]
+
+    def answer_launch(self, asked: str, code: int, output: str) -> None:
+        """Say how a requested daemon ended."""
+        key = f"{self.prefix}launched:{asked}"
+        self._together(("RPUSH", key, json.dumps({"code": code, "output": output})), ("EXPIRE", key, REQUEST_S))
+
+    def await_launch(self, asked: str, within_s: float) -> tuple[int, str] | None:
+        """Return how a requested daemon ended; None: it runs."""
+        got = self._read("BLPOP", f"{self.prefix}launched:{asked}", f"{within_s:.3f}")
+        if not got:
+            return None
+        said = json.loads(got[1])
+        return int(said["code"]), str(said["output"])
+
+    def gang_lines(self, job_id: str, after: str = "", limit: int = 500) -> tuple[str, list[GangLine]]:
+        """Return what ranks have written since, and the place to go on from ("": the oldest that is kept)."""
+        rows = self._read(
+            "XRANGE", f"{self.prefix}gang.lines:{job_id}", f"({after}" if after else "-", "+", "COUNT", limit
+        )
+        lines = []
+        for entry, pairs in rows or ():
+            after = text(entry)
+            said = fields_of(pairs)
+            rank = said["r"]
+            lines.append(
+                GangLine(int(after.partition("-")[0]) / 1000, said["n"], int(rank) if rank else None, said["t"])
+            )
+        return after, lines
