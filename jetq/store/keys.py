@@ -42,6 +42,8 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     ports:<machine>                  HASH                               TCP port -> the member that has leased it
     launch:<token>:<address>         LIST    2 min                      daemons that a member shall start for mpirun
     launched:<request>               LIST    2 min                      how such a daemon ended
+    blob:<sha256>                    STRING  24 h after its last use    a packed workdir (launch/workdir.py)
+    upload:<sha256>:<random>         STRING  60 s after its last piece  what has arrived of a blob
 """
 
 from __future__ import annotations

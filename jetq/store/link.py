@@ -119,6 +119,8 @@ def _told() -> Iterator[None]:
     """Say what a failed question means."""
     try:
         yield
+    except redis.exceptions.OutOfMemoryError as exc:
+        raise BrokerFull from exc
     except redis.exceptions.NoPermissionError as exc:
         raise BrokerUnfit(f"the broker's user may not ask this ({exc}); use the login of a node") from exc
     except _LOST as exc:

@@ -17,6 +17,7 @@ from jetq.model.needs import PRIORITY_STEPS
 from jetq.policy import strategies
 from jetq.store import keys, orders, rows
 from jetq.store.base import After, Joining, Order, Parcel, Placed, StoredResult
+from jetq.store.blobs import Blobs
 from jetq.store.gangs import GangSide
 from jetq.store.leading import LeaderSide, held_jobs, seed
 from jetq.store.link import connect, fields_of, text
@@ -25,7 +26,7 @@ from jetq.store.members import MemberSide
 __all__ = ["RedisStore", "connect"]
 
 
-class RedisStore(LeaderSide, GangSide, MemberSide):
+class RedisStore(LeaderSide, GangSide, MemberSide, Blobs):
     """All roles of ``store.base`` on one client."""
 
     # Publisher ----------------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ NAMES = (
     "stop_gang",
     "end_gang",
     "foresee",
+    "name_blob",
 )
 _USES = re.compile(r"^-- uses +(.+)$", re.MULTILINE)
 
