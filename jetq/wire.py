@@ -75,6 +75,12 @@ class Producer:
             self._made(), self._store, name, calls, produce.Options(**options), max_arg_bytes=most
         )
 
+    def member_template(self) -> str:
+        """Return the message that the members of gangs get (``engine.produce.member_template``)."""
+        from jetq.engine import produce
+
+        return produce.member_template(self._made())
+
     def _made(self) -> Celery:
         if self._app is None:
             self._app = create_app(self._settings, self._settings.broker_url, stores=False, current=False)

@@ -23,6 +23,10 @@ from jetq.store.base import Order, Parcel, Placed, Publisher
 
 #: Arguments of one call: positional and by name.
 Call = tuple[Sequence[Any], Mapping[str, Any]]
+#: Where a template has the job's id and its publication number.
+ID, PUB = "@jetq-id@", "@jetq-pub@"
+#: The task that every member of a gang runs.
+MEMBER = "gang.member"
 _encode = JSONEncoder(allow_nan=False).encode
 
 
@@ -113,6 +117,13 @@ def submit_many(
     return placed
 
 
+def member_template(app: Celery) -> str:
+    """Return the message of every gang's members; whoever sends it puts in :data:`ID` and :data:`PUB`, as plain text."""
+    options = Options(kind="gang")
+    transport.will_publish()  # the broker need not answer for this
+    return _Template(app, MEMBER, options, options.header(), priority(None)).open()
+
+
 def _accepted(rows: list[Placed]) -> list[Placed]:
     for row in rows:
         if row.verdict == "refused":
@@ -131,13 +142,13 @@ def _batches(calls: Iterable[Call]) -> Iterator[tuple[int, list[Call]]]:
 class _Template:
     """One envelope as Celery and kombu make it, cut where jobs differ."""
 
-    _ID, _TAG, _PUB, _BODY, _ARGS, _KWARGS = (f"@jetq-{x}@" for x in ("id", "tag", "pub", "body", "args", "kwargs"))
+    _TAG, _BODY, _ARGS, _KWARGS = (f"@jetq-{x}@" for x in ("tag", "body", "args", "kwargs"))
 
     def __init__(self, app: Celery, name: str, options: Options, header: dict[str, Any], number: int) -> None:
         message = app.amqp.create_task_message(
-            self._ID, name, (), {}, argsrepr=self._ARGS, kwargsrepr=self._KWARGS, ignore_result=False
+            ID, name, (), {}, argsrepr=self._ARGS, kwargsrepr=self._KWARGS, ignore_result=False
         )
-        headers = {**message.headers, "jetq_pub": self._PUB}
+        headers = {**message.headers, "jetq_pub": PUB}
         if header:
             headers["jetq"] = header
         with app.producer_or_acquire() as producer:
@@ -171,17 +182,25 @@ class _Template:
             raise UsageError(f"the arguments take {len(text)} bytes, more than {max_arg_bytes}: pass a path or URL")
         body = b64encode(text).decode()
         job_id, pub = ids.new_job_id(), ids.random64()
-        values = {
-            self._ID: job_id,
-            self._TAG: pub,
-            self._PUB: pub,
-            self._ARGS: _quoted(repr(tuple(call[0]))[:256]),
-            self._KWARGS: _quoted(repr(dict(call[1]))[:256]),
-            self._BODY: body,
-        }
-        envelope = "".join([values.get(part, part) for part in self._parts])
+        envelope = self._filled(job_id, pub, body, repr(tuple(call[0])), repr(dict(call[1])))
         digest = orders.digest(self._name, body, order.needs)
         return Parcel(job_id, pub, digest, 0, envelope, self._options.countdown_s, self._options.expires_s)
+
+    def open(self) -> str:
+        """Return the message of a call without arguments; :data:`ID` and :data:`PUB` stand where those belong."""
+        body = b64encode(f"[[], {{}}, {self._embed}]".encode()).decode()
+        return self._filled(ID, PUB, body, "()", "{}")
+
+    def _filled(self, job_id: str, pub: str, body: str, args: str, kwargs: str) -> str:
+        values = {
+            ID: job_id,
+            self._TAG: pub,
+            PUB: pub,
+            self._ARGS: _quoted(args[:256]),
+            self._KWARGS: _quoted(kwargs[:256]),
+            self._BODY: body,
+        }
+        return "".join([values.get(part, part) for part in self._parts])
 
 
 def _quoted(text: str) -> str:
