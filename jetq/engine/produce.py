@@ -118,7 +118,7 @@ def submit_many(
 
 
 def member_template(app: Celery) -> str:
-    """Return the message of every gang's members; whoever sends it puts in :data:`ID` and :data:`PUB`, as plain text."""
+    """Return the message of a gang's members; whoever sends it puts something for :data:`ID` and :data:`PUB`."""
     options = Options(kind="gang")
     transport.will_publish()  # the broker need not answer for this
     return _Template(app, MEMBER, options, options.header(), priority(None)).open()

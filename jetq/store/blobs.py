@@ -42,16 +42,18 @@ class Blobs(Link):
         if not self._run("name_blob", blob_id, name, len(content), BLOB_TTL_S):
             raise BrokerDown(_LOST)
 
-    def get_blob(self, blob_id: str, path: Path) -> None:
+    def get_blob(self, blob_id: str, path: str | Path) -> bool:
         """Write a blob into a file; whoever unpacks it checks that it is what its id says.
 
+        Returns whether it was there as a whole; where not, no file is left.
+
         Raises:
-            WorkdirRefused: it is not there, or the file cannot be written; none is left then.
+            WorkdirRefused: the file cannot be written.
         """
+        target, done = Path(path), False
         size = int(self._read("STRLEN", self._blob(blob_id))) if self.keep_blob(blob_id) else 0
-        done = False
         try:
-            with path.open("wb") as file:
+            with target.open("wb") as file:
                 for offset in range(0, size, PIECE):
                     file.write(self._read("GETRANGE", self._blob(blob_id), offset, offset + PIECE - 1))
                 done = 0 < size == file.tell()
@@ -59,9 +61,8 @@ class Blobs(Link):
             raise WorkdirRefused(blob_id, f"{path} cannot be written: {exc.strerror}") from exc
         finally:
             if not done:
-                path.unlink(missing_ok=True)
-        if not done:
-            raise WorkdirRefused(blob_id, "the broker no longer has it; submit the gang again")
+                target.unlink(missing_ok=True)
+        return done
 
     def _blob(self, blob_id: str) -> str:
         return f"{self.prefix}blob:{blob_id}"

@@ -31,7 +31,7 @@ def names(store: RedisStore) -> set[str]:
 
 def test_a_blob_comes_back_as_it_went(store, tmp_path):
     store.put_blob(ID, CONTENT)
-    store.get_blob(ID, tmp_path / "blob")
+    assert store.get_blob(ID, tmp_path / "blob")
 
     assert (tmp_path / "blob").read_bytes() == CONTENT
     assert store.has_blob(ID)
@@ -51,8 +51,7 @@ def test_a_blob_stays_a_day_after_each_use(store, tmp_path):
 def test_a_blob_that_is_not_there_is_said_and_leaves_no_file(store, tmp_path):
     assert not store.has_blob(ID)
     assert not store.keep_blob(ID)
-    with pytest.raises(WorkdirRefused, match="workdir abababababab was not unpacked: the broker no longer has it"):
-        store.get_blob(ID, tmp_path / "blob")
+    assert not store.get_blob(ID, tmp_path / "blob")
 
     assert list(tmp_path.iterdir()) == []
 
