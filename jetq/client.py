@@ -13,14 +13,14 @@ from jetq import video as films
 from jetq.addresses import address_towards
 from jetq.broker import seen
 from jetq.config import Settings
-from jetq.errors import BrokerDown, PublishRefused, PublishUnknown, UsageError
-from jetq.job import Job
+from jetq.errors import BrokerDown, PublishUnknown, UsageError
+from jetq.gangs import GangSide
+from jetq.job import Job, sent
 from jetq.model import needs as needs_of
 from jetq.model.beat import NodeRow
 from jetq.model.job import JobRow
 from jetq.model.needs import Needs
 from jetq.policy import admission, strategies
-from jetq.store.base import Placed
 
 #: What is known of the nodes is asked again after so long (s).
 _FRESH_S = 1.0
@@ -63,7 +63,7 @@ class Options:
         return asdict(self)
 
 
-class JetQ:
+class JetQ(GangSide):
     """A cluster, seen by somebody who has work for it. Needs no task code: work is sent by name."""
 
     def __init__(self, broker: str | None = None, **settings: Any) -> None:
@@ -153,7 +153,7 @@ class JetQ:
             self._admit(name, asked)
         except BrokerDown as exc:  # nothing was sent; whoever sends it again does so under one id from the start
             raise PublishUnknown(known_as) from exc
-        return self._job(self._producer.submit(name, (args, kwargs or {}), asked.plain(), job_id=known_as))
+        return sent(self._store, self._producer.submit(name, (args, kwargs or {}), asked.plain(), job_id=known_as))
 
     def submit_many(
         self, name: str, calls: Sequence[Sequence[Any] | Mapping[str, Any]], options: Options | None = None, **more: Any
@@ -172,7 +172,7 @@ class JetQ:
         asked = replace(options or Options(), **more)
         self._admit(name, asked)
         pairs = [_arguments(index, call) for index, call in enumerate(calls)]
-        return [self._job(placed) for placed in self._producer.submit_many(name, pairs, asked.plain())]
+        return [sent(self._store, placed) for placed in self._producer.submit_many(name, pairs, asked.plain())]
 
     def video(self, files: Sequence[Path | str], out: Path | str = "out", **study: Any) -> films.Report:
         """Analyse videos (or folders of them) on all nodes and return what came of it (``study``: fields of `Study`).
@@ -228,11 +228,6 @@ class JetQ:
         now_s = time.monotonic()
         if renew or now_s - self._asked_s > _FRESH_S:
             self._nodes, self._loaded, self._asked_s = self._store.nodes(), self._store.loaded(), now_s
-
-    def _job(self, placed: Placed) -> Job:
-        if placed.verdict == "refused":
-            raise PublishRefused(placed.job_id, placed.why)
-        return Job(self._store, placed.job_id, known=placed.verdict in ("same", "done"))
 
 
 def _arguments(index: int, call: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:

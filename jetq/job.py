@@ -14,13 +14,14 @@ from jetq.errors import (
     JobCancelled,
     JobFailed,
     NoSuchJob,
+    PublishRefused,
     ResultNotKept,
     UsageError,
     WaitTimeout,
 )
 from jetq.model.job import JobRow, JobState
 from jetq.service.jobfiles.remains import NodeFile, Remains
-from jetq.store.base import Reader
+from jetq.store.base import Placed, Reader
 
 #: The wait between two looks at a job grows from the first to the second (s).
 FIRST_LOOK_S, LAST_LOOK_S = 0.02, 0.5
@@ -138,6 +139,17 @@ class Job:
         found = remains.files() if into is None else list(remains.get(Path(into)))
         _complete(remains)
         return found
+
+
+def sent(store: Reader, placed: Placed) -> Job:
+    """Return the job that was published.
+
+    Raises:
+        PublishRefused: it was not taken.
+    """
+    if placed.verdict == "refused":
+        raise PublishRefused(placed.job_id, placed.why)
+    return Job(store, placed.job_id, known=placed.verdict in ("same", "done"))
 
 
 def _complete(remains: Remains) -> None:
