@@ -136,26 +136,10 @@ class GangSide:
             PublishRefused: the id is in use for other work.
             PublishUnknown: the broker did not answer; send it again with the id in the error.
         """
-        asked = wish(
-            argv,
-            nodes=nodes,
-            ranks=ranks,
-            slots=slots,
-            gpu=gpu,
-            mem_bytes=mem_bytes,
-            launcher=launcher,
-            workdir=workdir,
-            env=env,
-            labels=labels,
-            priority=priority,
-            time_limit_s=time_limit_s,
-            retries=retries,
-            name=name,
-            transport=transport,
-            as_root=as_root,
-            over_streams=over_streams,
-            keep=keep,
-        )
+        fields: dict[str, Any] = {"ranks": ranks, "slots": slots, "gpu": gpu, "mem_bytes": mem_bytes, "labels": labels}
+        fields |= {"launcher": launcher, "transport": transport, "as_root": as_root, "name": name}
+        fields |= {"priority": priority, "time_limit_s": time_limit_s, "retries": retries}
+        asked = wish(argv, nodes=nodes, workdir=workdir, env=env, over_streams=over_streams, keep=keep, **fields)
         return self.send_gang(asked, job_id=job_id)
 
     def send_gang(self, asked: Wish, *, job_id: str | None = None) -> Job:

@@ -17,6 +17,7 @@ from kombu.utils.json import JSONEncoder, dumps
 from jetq import ids
 from jetq.engine import transport
 from jetq.errors import PublishRefused, UsageError
+from jetq.model.members import MEMBER_TASK
 from jetq.model.needs import priority
 from jetq.store import keys, orders
 from jetq.store.base import Order, Parcel, Placed, Publisher
@@ -25,8 +26,6 @@ from jetq.store.base import Order, Parcel, Placed, Publisher
 Call = tuple[Sequence[Any], Mapping[str, Any]]
 #: Where a template has the job's id and its publication number.
 ID, PUB = "@jetq-id@", "@jetq-pub@"
-#: The task that every member of a gang runs.
-MEMBER = "gang.member"
 _encode = JSONEncoder(allow_nan=False).encode
 
 
@@ -121,7 +120,7 @@ def member_template(app: Celery) -> str:
     """Return the message of a gang's members; whoever sends it puts something for :data:`ID` and :data:`PUB`."""
     options = Options(kind="gang")
     transport.will_publish()  # the broker need not answer for this
-    return _Template(app, MEMBER, options, options.header(), priority(None)).open()
+    return _Template(app, MEMBER_TASK, options, options.header(), priority(None)).open()
 
 
 def _accepted(rows: list[Placed]) -> list[Placed]:
