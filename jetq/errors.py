@@ -194,7 +194,11 @@ class ResultNotKept(JetqError):
 
 
 class MembersUnfit(JetqError):
-    """A gang cannot run on the nodes that were found for it; the message names the node and says why."""
+    """A gang cannot run on the nodes that were found for it; the message says why. ``node``: which of them is at fault."""
+
+    def __init__(self, why: str, *, node: str = "") -> None:
+        super().__init__(why)
+        self.node = node
 
 
 class WorkdirRefused(JetqError):

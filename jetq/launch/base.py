@@ -91,7 +91,7 @@ def check_members(spec: GangSpec, members: Sequence[Member]) -> None:
         raise MembersUnfit(f"the gang runs on {spec.min_nodes} to {spec.max_nodes} nodes, not on {len(members)}")
     names = [member.node for member in members]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise MembersUnfit(f"node {twice[0]} was given twice")
+        raise MembersUnfit(f"node {twice[0]} was given twice", node=twice[0])
     for member in members:
         _check_room(spec, member)
     _check_addresses(members)
@@ -111,9 +111,11 @@ def common(spec: GangSpec, run: Run) -> dict[str, str]:
 def _check_room(spec: GangSpec, member: Member) -> None:
     needs = spec.needs
     if needs.slots > member.slots:
-        raise MembersUnfit(f"node {member.node} has {member.slots:g} slots, but the gang needs {needs.slots:g} there")
+        raise MembersUnfit(
+            f"node {member.node} has {member.slots:g} slots, but the gang needs {needs.slots:g} there", node=member.node
+        )
     if needs.gpu > member.gpus:
-        raise MembersUnfit(f"node {member.node} has no GPU, but the gang needs one there")
+        raise MembersUnfit(f"node {member.node} has no GPU, but the gang needs one there", node=member.node)
 
 
 def _check_addresses(members: Sequence[Member]) -> None:
@@ -124,13 +126,15 @@ def _check_addresses(members: Sequence[Member]) -> None:
             network = ipaddress.ip_network(member.network)
         except ValueError as exc:
             raise MembersUnfit(
-                f"node {member.node}: {exc}; an address and its network in CIDR form are needed"
+                f"node {member.node}: {exc}; an address and its network in CIDR form are needed", node=member.node
             ) from exc
         if address.is_unspecified or address not in network:
-            raise MembersUnfit(f"node {member.node}: {address} is no address in its network {network}")
+            raise MembersUnfit(
+                f"node {member.node}: {address} is no address in its network {network}", node=member.node
+            )
         kinds.add((address.version, address.is_loopback))
     if len({version for version, _loopback in kinds}) > 1:
         raise MembersUnfit("some members have IPv4 addresses and others IPv6 ones; they cannot meet")
     if len({member.address for member in members}) > 1 and (True in {loopback for _version, loopback in kinds}):
         inside = next(member for member in members if ipaddress.ip_address(member.address).is_loopback)
-        raise MembersUnfit(f"node {inside.node} has {inside.address}, which no other machine reaches")
+        raise MembersUnfit(f"node {inside.node} has {inside.address}, which no other machine reaches", node=inside.node)

@@ -121,18 +121,24 @@ def _major(members: Sequence[Member]) -> int:
     """Return the major version that all members have."""
     for member in members:
         if member.open_mpi is None:
-            raise MembersUnfit(f"node {member.node} has no Open MPI; install the same major version as on the others")
+            raise MembersUnfit(
+                f"node {member.node} has no Open MPI; install the same major version as on the others", node=member.node
+            )
         if member.open_mpi not in MAJORS:
-            raise MembersUnfit(f"node {member.node} has Open MPI {member.open_mpi}, but 4 or 5 is needed")
+            raise MembersUnfit(
+                f"node {member.node} has Open MPI {member.open_mpi}, but 4 or 5 is needed", node=member.node
+            )
         if ":" in member.address:
             raise MembersUnfit(
-                f"node {member.node} has {member.address}, but mpirun needs an IPv4 address; use torchrun"
+                f"node {member.node} has {member.address}, but mpirun needs an IPv4 address; use torchrun",
+                node=member.node,
             )
         if member.open_mpi != members[0].open_mpi:
             first = members[0]
             raise MembersUnfit(
                 f"node {first.node} has Open MPI {first.open_mpi}, {member.node} has {member.open_mpi}: "
-                "they do not speak with each other; install one major version on all"
+                "they do not speak with each other; install one major version on all",
+                node=member.node,
             )
     return members[0].open_mpi or 0
 
