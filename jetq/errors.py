@@ -194,7 +194,7 @@ class ResultNotKept(JetqError):
 
 
 class MembersUnfit(JetqError):
-    """A gang cannot run on the nodes that were found for it; the message says why. ``node``: which of them is at fault."""
+    """A gang cannot run on the nodes that were found for it; the message says why. ``node``: who is at fault."""
 
     def __init__(self, why: str, *, node: str = "") -> None:
         super().__init__(why)

@@ -1,0 +1,114 @@
+"""What a node says it has for ranks."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jetq.probe import tools
+
+
+def program(path: Path, text: str, mode: int = 0o755) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(mode)
+    return path
+
+
+def test_this_node_has_what_its_tests_run_on():
+    assert tools.python() == ".".join(map(str, sys.version_info[:3]))
+    assert tools.open_mpi() == 5
+    assert (tools.torch() is None) == (importlib.util.find_spec("torch") is None)
+    assert "torch" not in sys.modules
+    assert (tools.mem_free_bytes() or 0) > 0
+    assert (tools.disk_free_bytes(Path("/")) or 0) > 0
+    assert tools.disk_free_bytes(Path("/no/such/folder")) is None
+
+
+def test_the_path_of_ranks_begins_at_this_python():
+    assert tools.search_path({"PATH": "/usr/bin"}) == f"{Path(sys.executable).parent}:/usr/bin"
+
+
+@pytest.mark.parametrize(
+    ("says", "major"),
+    [
+        ("mpirun (Open MPI) 4.1.4", 4),
+        ("mpirun (Open MPI) 5.0.11rc1", 5),
+        ("mpirun.real (OpenRTE) 4.1.4", None),
+        ("HYDRA build details:\n    Version: 4.1", None),
+        ("", None),
+    ],
+)
+def test_open_mpi_is_known_by_what_its_mpirun_says(tmp_path, says, major):
+    program(tmp_path / "mpirun", f"echo '{says}'; echo warning >&2")
+
+    assert tools.open_mpi(str(tmp_path)) == major
+
+
+def test_an_mpirun_is_asked_once_until_it_changes(tmp_path):
+    asked = tmp_path / "asked"
+    mpirun = program(tmp_path / "mpirun", f"echo x >> {asked}; echo 'mpirun (Open MPI) 4.1.4'")
+    found = [tools.open_mpi(str(tmp_path)) for _ in range(3)]
+    program(mpirun, "echo 'mpirun (Open MPI) 5.0.1'")
+    os.utime(mpirun, ns=(1, 1))
+
+    assert found == [4, 4, 4]
+    assert asked.read_text() == "x\n"
+    assert tools.open_mpi(str(tmp_path)) == 5
+
+
+def test_an_mpirun_that_hangs_counts_as_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(tools, "MPIRUN_S", 0.3)
+    program(tmp_path / "mpirun", "sleep 100")
+    began_s = time.monotonic()
+
+    assert tools.open_mpi(str(tmp_path)) is None
+    assert time.monotonic() - began_s < 10
+
+
+def test_an_mpirun_whose_child_keeps_its_output_open_is_still_read(tmp_path):
+    program(tmp_path / "mpirun", "echo 'mpirun (Open MPI) 4.1.4'; sleep 5 &")
+    began_s = time.monotonic()
+
+    assert tools.open_mpi(str(tmp_path)) == 4
+    assert time.monotonic() - began_s < 4
+
+
+def test_a_clock_is_compared_with_the_middle_of_the_question():
+    assert tools.skew_s(100.0, 102.0, 104.0) == 3.0
+    assert abs(tools.skew_s(time.time(), time.time())) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("python", None),
+        ("/bin/sh", None),
+        ("./run.sh", None),
+        ("bin/tool", None),
+        ("tool", "tool is not installed (sought on PATH); install it there, or send it in the workdir"),
+        ("run.sh", "run.sh is not on PATH; it is a file of the workdir: write ./run.sh"),
+        ("./plain.sh", "./plain.sh is not executable; `chmod +x` it before it is sent, or name its interpreter"),
+        ("./none.sh", "./none.sh is not there in the workdir; send it in the workdir, and write its path in there"),
+        ("/no/such", "/no/such is not there on this node; send it in the workdir, and write its path in there"),
+        ("./bin", "./bin is no file; name a program"),
+    ],
+)
+def test_a_command_that_cannot_be_started_is_explained(tmp_path, name, why):
+    program(tmp_path / "run.sh", "true")
+    program(tmp_path / "plain.sh", "true", 0o644)
+    (tmp_path / "bin").mkdir()
+    program(tmp_path / "bin" / "tool", "true")
+
+    assert tools.why_not(name, tmp_path) == why
+
+
+def test_a_relative_folder_of_path_is_below_the_workdir(tmp_path):
+    (tmp_path / "bin").mkdir()
+    program(tmp_path / "bin" / "tool", "true")
+
+    assert tools.why_not("tool", tmp_path, "bin:/usr/bin") is None
