@@ -16,13 +16,14 @@ from jetq.model.gang import GangSpec
 
 BIN = Path(sys.executable).parent
 RANK = """
-import os, sys, time
+import os, sys
+from time import sleep
 rank = int(os.environ["RANK"])
 print("hello from", rank)
-print("broken", end=" "); time.sleep(0.2); print("line")
+print("broken", end=" "); sleep(0.2); print("line")
 if rank == 3:
     {fails}
-time.sleep(60)
+sleep(60)
 """
 
 
