@@ -88,6 +88,7 @@ class GangView:
     tally: Mapping[str, int]
     members: tuple[MemberView, ...]
     arrived: frozenset[int] = frozenset()  # indexes of the members that have said hello
+    shared: bool = False  # its checkpoints are on storage that all its nodes share
     runs_s: tuple[float, ...] = ()  # the last runtimes of its name, newest first
     reason: str = ""
 

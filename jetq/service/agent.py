@@ -99,7 +99,7 @@ class Agent:
         )
         self._drain = Drain(ledger, facts.name, facts.epoch, clock=clock)
         leader = Leader(ledger, facts.name, facts.epoch, lambda: self._lanes.running, dead_s=dead_s, clock=clock)
-        chores = Chores(ledger, delivery, leader, dead_s=dead_s)
+        chores = Chores(ledger, delivery, leader, dead_s=dead_s, clock=clock)
         self._loops = [
             *duties(self._beater, probe, leader, chores, self._outage, dead_s=dead_s),
             Loop("reach", dead_s / REACH, lambda: self._fence.heed(reach), self._outage),

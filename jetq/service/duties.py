@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from jetq.clock import Clock
 from jetq.policy import boards, speed
 from jetq.probe.base import Probe
 from jetq.service.beats import Beater
+from jetq.service.gangs import Gangs
 from jetq.service.janitor import Attic, Janitor
 from jetq.service.leader import TURN_S, Leader, LeaderLedger
 from jetq.service.loop import Loop, Outage
 from jetq.store.base import Delivery
+from jetq.store.ganging import GangScheduling
 
 #: Beats in the time after which a silent node is dead.
 BEATS = 5
@@ -20,17 +23,18 @@ SLOW_S, CLEAN_S = 5.0, 60.0
 KEEP_S = 24 * 3600.0
 
 
-class ChoreLedger(LeaderLedger, Attic, Protocol):
+class ChoreLedger(LeaderLedger, Attic, GangScheduling, Protocol):
     """What the chores ask of the ledger."""
 
 
 class Chores:
     """What the leader does for the cluster beside healing. Each does nothing while another agent leads."""
 
-    def __init__(self, ledger: ChoreLedger, delivery: Delivery, leader: Leader, *, dead_s: float) -> None:
+    def __init__(self, ledger: ChoreLedger, delivery: Delivery, leader: Leader, *, dead_s: float, clock: Clock) -> None:
         self._ledger = ledger
         self._delivery = delivery
         self._leader = leader
+        self.gangs = Gangs(ledger, leader, clock=clock)
         self._janitor = Janitor(ledger, keep_s=KEEP_S, dead_s=dead_s)
 
     def tell(self) -> None:
@@ -60,6 +64,7 @@ def duties(
         Loop("beat", dead_s / BEATS, beater.beat, outage),
         Loop("probe", SLOW_S, probe.refresh, outage),
         Loop("lead", TURN_S, leader.turn, outage),
+        Loop("gangs", TURN_S, chores.gangs.turn, outage),
         Loop("tell", TURN_S, chores.tell, outage),
         Loop("learn", SLOW_S, chores.learn, outage),
         Loop("audit", SLOW_S, leader.audit, outage),

@@ -81,6 +81,16 @@ class Leader:
         """Whether this agent led when it last asked."""
         return self._term > 0
 
+    @property
+    def term(self) -> int:
+        """The reign in which it leads; 0: it does not."""
+        return self._term
+
+    @property
+    def epoch(self) -> str:
+        """The run of the agent."""
+        return self._epoch
+
     def turn(self) -> None:
         """Take or renew the lease; do the cluster's work if it is held.
 

@@ -195,6 +195,7 @@ def gang_view(
         tally=json.loads(record.get("tally") or "{}"),
         members=tuple(members),
         arrived=frozenset(int(key.partition(".")[2]) for key in said if key.startswith("hello.")),
+        shared=bool(record.get("shared")),
         runs_s=runs,
         reason=record.get("reason", ""),
     )
@@ -211,7 +212,7 @@ def member_view(job_id: str, record: Mapping[str, str]) -> MemberView:
         state,
         Report.parse(result) if state is JobState.SUCCEEDED and result else None,
         record.get("error") or record.get("reason") or ("" if record else "its record is gone"),
-        cast(Any, record.get("cost") or ("infra" if not record else "none")),
+        cast(Any, record.get("cost") or ("app" if record else "infra")),  # its body raised; its record is gone
         _float(record.get("lost_at")) or _float(record.get("finished_at")) or 0.0,
     )
 

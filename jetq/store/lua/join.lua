@@ -14,14 +14,14 @@ if alive and old[1] ~= A[2] then return { 0 } end
 if A[18] == 'again' and (old[2] ~= A[3] or is_over) then return { 2 } end
 local kit = redis.sha1hex(table.concat(A, ' ', 19))
 call('HSET', key, 'identity', A[2], 'epoch', A[3], 'state', 'starting', 'slots', A[4], 'gpu', A[5], 'mem', A[6],
-  'board', A[7], 'labels', A[8], 'version', A[9], 'dead_s', A[11], 'rates', A[10], 'beat_at', stamp(now()), 'kit', kit, 'door', A[15],
+  'board', A[7], 'labels', A[8], 'version', A[9], 'dead_s', A[11], 'rates', A[10], 'kit', kit, 'door', A[15],
   'address', A[16], 'cores', A[17])
 if A[18] ~= 'again' then  -- a run that goes on is still asked to kill what it was, and its beats are counted on
   call('HSET', key, 'seq', 0, 'net', 0, 'weight', 0, 'trim', 1, 'metrics', '{}', 'running', '[]',
     'reserved', '[]', 'failed', 0, 'ended', 0)
   call('DEL', P .. 'cancel:' .. node)
 end
-call('HDEL', key, 'failing', 'streak', 'good_at', 'pause', 'stuck', 'stuck_at')
+call('HDEL', key, 'planned', 'failing', 'streak', 'good_at', 'pause', 'stuck', 'stuck_at')
 call('SADD', P .. 'nodes', node)
 call('SADD', P .. 'boards', A[7])
 call('DEL', P .. 'tasks:' .. node)
@@ -30,4 +30,5 @@ call('HSETNX', P .. 'cohorts', 'any', '{"labels":[],"slots":1,"gpu":0,"mem":0}')
 if old[5] ~= kit or is_over then count_knowers() end
 local cohorts = reindex(node, salt)
 if old[2] ~= A[3] then lose_all(node, 'its node started anew', A[18] ~= 'after a fence', A[12], salt, A[14]) end
+call('HSET', key, 'beat_at', stamp(now()))  -- last: what was lost was lost when the old epoch was last heard of
 return { 1, cjson.encode(cohorts) }

@@ -1,7 +1,8 @@
 -- A member says something to the others of its start, and hears what all have said once everybody has.
 --
 -- uses  base sure room ending
--- ARGV  1 member's id  2 its token  3 what it is about: hello, reach, begin  4 what it says (JSON)
+-- ARGV  1 member's id  2 its token  3 what it is about: hello, reach, begin  4 what it says (JSON; begin: '1' where
+--       its checkpoints are on storage that all members share)
 -- gives {1, what each said, in their order...}, {0, who is missing...}, {-1}: its gang goes on without it,
 --       {-2}: the server was started anew: ask again in a moment. begin waits for nobody: the first makes the gang RUNNING
 if not is_sure() then return { -2 } end
@@ -15,7 +16,7 @@ local said = P .. 'gang:' .. id
 if call('HSET', said, A[3] .. '.' .. m[4], A[4]) == 1 then call('EXPIRE', said, 86400) end
 if A[3] == 'begin' then
   if g[1] ~= 'RUNNING' then
-    call('HSET', key, 'state', 'RUNNING', 'started_at', stamp(now()), 'attempt', (g[5] or 0) + 1)
+    call('HSET', key, 'state', 'RUNNING', 'started_at', stamp(now()), 'attempt', (g[5] or 0) + 1, 'shared', A[4])
     note(id, 'began', '', 'attempt ' .. (g[5] or 0) + 1)
     ring()
   end

@@ -1,0 +1,164 @@
+"""While this agent leads: start gangs whose turn it is, follow those that run, and say of the others why they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+from jetq.clock import Clock
+from jetq.log import Log
+from jetq.model.job import JobState
+from jetq.model.members import Foreseen, GangView, Kept
+from jetq.policy import gangsteps
+from jetq.policy.backfill import decide
+from jetq.policy.backoff import Rest, refused
+from jetq.policy.gangsteps import End, Stop
+from jetq.policy.outlook import outlooks
+from jetq.policy.planned import planned
+from jetq.policy.timetable import Reservation, Room
+from jetq.policy.turns import QueuedGang
+from jetq.service.leader import TURN_S, Leader
+from jetq.store.ganging import GangScheduling
+
+#: Share of a turn in which the bell is answered at once; the rest is the pause of the loop.
+LISTENS = 0.9
+#: A wait for the bell is at least so long (s): 0 would be for ever.
+_SHORTEST_S = 0.01
+
+_log = Log("gangs")
+
+
+class Gangs:
+    """The leader's part for gangs. ``turn`` is called twice a second by one thread."""
+
+    def __init__(self, ledger: GangScheduling, leader: Leader, *, clock: Clock) -> None:
+        self._ledger = ledger
+        self._leader = leader
+        self._clock = clock
+        self._term = 0
+        self._before: tuple[Reservation, ...] = ()
+        self._kept: dict[str, Kept] = {}
+        self._rests: dict[str, Rest] = {}
+        self._said: dict[str, tuple[float | None, str]] = {}
+
+    def turn(self) -> None:
+        """Look at all gangs, now and whenever somebody rings, until the turn is over.
+
+        Raises:
+            BrokerDown: no answer.
+        """
+        end_s = self._clock() + LISTENS * TURN_S
+        self._look()
+        while self._leader.leads and (left_s := end_s - self._clock()) > 0:
+            if self._ledger.wait_for_bell(max(left_s, _SHORTEST_S)):
+                self._look()
+
+    def _look(self) -> None:
+        term = self._leader.term
+        if term != self._term:
+            self._term, self._before, self._rests, self._said = term, (), {}, {}
+            self._kept = {}
+            if term:
+                clear = [Kept(room.name) for room in self._ledger.rooms()]
+                self._ledger.foresee(self._leader.epoch, term, clear, [])
+        if not term:
+            return
+        gangs = self._ledger.gangs()
+        if not gangs and not self._kept:
+            return
+        now_s = self._ledger.time_s()
+        for gang in gangs:
+            if gang.members:
+                self._follow(gang, now_s)
+        self._schedule([gang for gang in gangs if gang.state is JobState.QUEUED], now_s)
+
+    # Those that hold nodes ------------------------------------------------------------------------------------------
+
+    def _follow(self, gang: GangView, now_s: float) -> None:
+        if gang.state is JobState.RUNNING:
+            for node in gang.nodes:
+                self._rests.pop(node, None)
+        step = gangsteps.next_step(gang, now_s)
+        if isinstance(step, Stop):
+            if self._ledger.stop_gang(self._leader.epoch, self._term, gang, step.why):
+                _log.warning("gang.stops", gang=gang.id, why=step.why)
+        elif isinstance(step, End):
+            self._end(gang, step, now_s)
+
+    def _end(self, gang: GangView, end: End, now_s: float) -> None:
+        tally = {**asdict(end.tally), "refused": end.refused}
+        done = self._ledger.end_gang(
+            self._leader.epoch,
+            self._term,
+            gang,
+            end.state,
+            end.why,
+            exit_code=end.exit_code,
+            tail=end.tail,
+            tally=tally,
+            not_before_s=end.not_before_s,
+            bounds=end.bounds,
+        )
+        if not done:
+            return
+        for node, why in end.resting:
+            self._rests[node] = refused(self._rests.get(node), now_s, why)
+        tell = _log.info if end.state is JobState.SUCCEEDED else _log.warning
+        tell(
+            "gang.ended" if end.state is not JobState.QUEUED else "gang.waits_again",
+            gang=gang.id,
+            state=end.state.value,
+            why=end.why,
+        )
+
+    # Those that wait ------------------------------------------------------------------------------------------------
+
+    def _schedule(self, waiting: Sequence[GangView], now_s: float) -> None:
+        if not waiting:
+            self._before = ()
+            self._keep({}, [])
+            return
+        rooms = [self._rested(room) for room in self._ledger.rooms()]
+        queue = [_queued(gang) for gang in waiting]
+        decision = decide(queue, rooms, now_s, before=self._before)
+        self._before = decision.reservations
+        views = {gang.id: gang for gang in waiting}
+        for start in decision.starts:
+            gang = views[start.gang_id]
+            why = f"{len(start.nodes)} nodes are free for it"
+            no = self._ledger.reserve(self._leader.epoch, self._term, gang, start.nodes, why)
+            if not no:
+                _log.info("gang.reserved", gang=gang.id, nodes=" ".join(start.nodes), waited_s=now_s - gang.submitted_s)
+            elif no != "gone":
+                _log.info("gang.not_reserved", gang=gang.id, node=no)  # somebody was faster: the next turn knows
+        said = outlooks(decision, queue, rooms, now_s)
+        kept = {
+            node: Kept(node, p.slots, p.gpu, p.mem_bytes, p.start_s or 0.0)
+            for node, p in planned(decision.reservations).items()
+        }
+        self._keep(kept, [Foreseen(gang, outlook.expected_s, outlook.why) for gang, outlook in said.items()])
+
+    def _keep(self, kept: dict[str, Kept], said: list[Foreseen]) -> None:
+        """Tell the ledger what is kept and said, where it is not what was told last; a node that rejoins forgets it."""
+        news = [f for f in said if self._said.get(f.gang_id) != (f.expected_s, f.why)]
+        freed = [Kept(node) for node in self._kept if node not in kept]
+        if news or freed or kept:
+            self._ledger.foresee(self._leader.epoch, self._term, [*kept.values(), *freed], news)
+        self._kept = kept
+        self._said = {f.gang_id: (f.expected_s, f.why) for f in said}
+
+    def _rested(self, room: Room) -> Room:
+        rest = self._rests.get(room.name)
+        return room if rest is None else replace(room, rests_until_s=rest.until_s)
+
+
+def _queued(gang: GangView) -> QueuedGang:
+    queued = QueuedGang.of(
+        gang.id,
+        gang.spec,
+        submitted_s=gang.submitted_s,
+        runs=gang.runs_s,
+        over_streams=gang.over_streams,
+        not_before_s=gang.not_before_s,
+    )
+    return replace(queued, least=gang.least, most=gang.most)
