@@ -205,7 +205,8 @@ def _check_there(name: str, folder: Path | None, *, executable: bool = False) ->
         return
     entry = on_its_way[-1]
     if entry is None or entry.kind != "file":
-        left_out = ", or left out by an ignore file" if (folder / path).exists() else ""
-        raise UsageError(f"{name} is not in the workdir {folder}{left_out}; paths are read from there")
+        if (folder / path).is_file():
+            raise UsageError(f"an ignore file leaves {name} out of the workdir {folder}; take it in by !{path}")
+        raise UsageError(f"{name} is not in the workdir {folder}; paths are read from there")
     if executable and not entry.executable:
         raise UsageError(f"{name} is not executable; make it so (chmod +x), or name its interpreter before it")

@@ -36,7 +36,8 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     tasks:<node>                     SET                                task names the node has loaded
     gangs                            ZSET                               gangs that have not ended, by submission time
     gang:<id>                        HASH    of one start               what its members say: hello.0, reach.0, ...
-    gang.lines:<id>                  STREAM  last 4000; as the record   what its ranks write: n(ode), r(ank), t(ext)
+    gang.lines:<id>                  STREAM  last 4000; as the record   what its ranks write: a(t), n(ode), r(ank),
+                                                                        t(ext); its ids count the lines: 1-0, 2-0, ...
     gang.runs:<name>                 LIST    last 2                     run times (s) that ended well, newest first
     bell                             LIST    1                          something for whoever leads to look at
     ports:<machine>                  HASH                               TCP port -> the member that has leased it

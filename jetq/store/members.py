@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from jetq import ids
 from jetq.errors import BrokerUnsure, NoSuchJob
@@ -87,17 +86,8 @@ class MemberSide(Link):
 
     def tell_lines(self, gang_id: str, node: str, lines: Sequence[tuple[int | None, str]], progress: str = "") -> None:
         """Add to the live copy of what ranks write, and say how far the gang is (JSON; "": unchanged)."""
-        key = f"{self.prefix}gang.lines:{gang_id}"
-        words: list[Sequence[Any]] = [
-            ("XADD", key, "MAXLEN", "~", LINES, "*", "n", node, "r", "" if rank is None else rank, "t", line)
-            for rank, line in lines
-        ]
-        if words:
-            words.append(("EXPIRE", key, self._ttl_s))
-        if progress:
-            words.append(("HSET", f"{self.prefix}job:{gang_id}", "progress", progress))
-        if words:
-            self._send(words, atomic=False)
+        words = [word for rank, line in lines for word in ("" if rank is None else rank, line)]
+        self._run("tell_lines", gang_id, node, LINES, self._ttl_s, progress, *words)
 
     def say_over(self, gang_id: str, start: int, code: int) -> None:
         """The head has ended: who serves it need not wait any more."""
@@ -141,16 +131,16 @@ class MemberSide(Link):
         return int(said["code"]), str(said["output"])
 
     def gang_lines(self, job_id: str, after: str = "", limit: int = 500) -> tuple[str, list[GangLine]]:
-        """Return what ranks have written since, and the place to go on from ("": the oldest that is kept)."""
-        rows = self._read(
-            "XRANGE", f"{self.prefix}gang.lines:{job_id}", f"({after}" if after else "-", "+", "COUNT", limit
-        )
+        """Return what ranks have written since, and the place to go on from ("": the oldest that is kept).
+
+        A place is the number of the last line, from 1, and ``-0``: where lines are missing before these, they were
+        dropped before anybody asked.
+        """
+        begin = f"({after}" if after else "-"
+        rows = self._read("XRANGE", f"{self.prefix}gang.lines:{job_id}", begin, "+", "COUNT", limit)
         lines = []
         for entry, pairs in rows or ():
             after = text(entry)
             said = fields_of(pairs)
-            rank = said["r"]
-            lines.append(
-                GangLine(int(after.partition("-")[0]) / 1000, said["n"], int(rank) if rank else None, said["t"])
-            )
+            lines.append(GangLine(float(said["a"]), said["n"], int(said["r"]) if said["r"] else None, said["t"]))
         return after, lines

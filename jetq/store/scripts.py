@@ -46,6 +46,7 @@ NAMES = (
     "end_gang",
     "foresee",
     "name_blob",
+    "tell_lines",
 )
 _USES = re.compile(r"^-- uses +(.+)$", re.MULTILINE)
 

@@ -306,6 +306,21 @@ def test_lines_are_read_on_from_where_one_was(gangs) -> None:
     assert gangs.store.gang_lines("nobody") == ("", [])
 
 
+def test_lines_are_numbered_so_that_who_reads_late_knows_what_it_missed(gangs) -> None:
+    gangs.store.tell_lines("g", "a", [(0, str(number)) for number in range(1, 5001)])
+    after, lines = gangs.store.gang_lines("g", limit=1)
+
+    assert int(after.partition("-")[0]) == int(lines[0].text)
+    assert 1 < int(lines[0].text) <= 1001
+    assert gangs.store.gang_lines("g", "4999-0")[0] == "5000-0"
+
+
+def test_progress_is_kept_of_gangs_that_are_there_only(gangs) -> None:
+    gangs.store.tell_lines("nobody", "a", [], '{"step": 1}')
+
+    assert gangs.store.job("nobody") is None
+
+
 def test_a_launch_request_is_answered_to_who_asked(gangs) -> None:
     assert gangs.store.next_launch("token", "10.0.0.2") is None
     asked = gangs.store.ask_launch("token", "10.0.0.2", ["10.0.0.2", "prted --x"])

@@ -142,7 +142,7 @@ def test_what_is_asked_wrongly_sends_nothing(cluster, workdir, argv, how, compla
 def test_a_script_that_an_ignore_file_leaves_out_is_named(workdir):
     (workdir / ".gitignore").write_text("*.py\n")
 
-    with pytest.raises(UsageError, match="train.py is not in the workdir .*, or left out by an ignore file"):
+    with pytest.raises(UsageError, match=r"an ignore file leaves train.py out of .*; take it in by !train.py"):
         wish(COMMAND, workdir=workdir)
 
 

@@ -1,0 +1,82 @@
+"""Follow a gang from the ledger alone: where it is, and what its ranks write, as it happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from jetq.errors import BrokerDown, NoSuchJob
+from jetq.model.job import JobRow
+from jetq.model.members import GangLine
+
+#: The wait between two looks grows from the first to the second while nothing changes (s).
+FIRST_LOOK_S, LAST_LOOK_S = 0.05, 0.25
+#: Following outlives a broker that is away for so long (s): the gang goes on meanwhile.
+BROKER_PATIENCE_S = 30.0
+#: Lines of one look.
+LIMIT = 500
+
+
+class Told(Protocol):
+    """What the ledger tells of a gang."""
+
+    def job(self, job_id: str) -> JobRow | None:
+        """Return one job, or None."""
+        ...
+
+    def gang_lines(self, job_id: str, after: str = "", limit: int = 500) -> tuple[str, list[GangLine]]:
+        """Return what ranks have written since, and the place to go on from."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at a gang found."""
+
+    row: JobRow
+    lines: Sequence[GangLine] = ()
+    missed: int = 0  # lines before these that the ledger no longer had
+    away: bool = False  # the broker does not answer; the row is an old one
+
+
+def follow(ledger: Told, job_id: str, *, after: str = "") -> Iterator[Look]:
+    """Look again and again until a gang has ended and all of its lines are read.
+
+    Raises:
+        NoSuchJob: the ledger does not know it.
+        BrokerDown: for 30 s.
+    """
+    row: JobRow | None = None
+    seen_s, look_s = time.monotonic(), FIRST_LOOK_S
+    while True:
+        try:
+            found = ledger.job(job_id)  # before the lines: what it wrote last is there once it has ended
+            before, (after, lines) = after, ledger.gang_lines(job_id, after, LIMIT)
+        except BrokerDown:
+            if row is None or time.monotonic() - seen_s > BROKER_PATIENCE_S:
+                raise
+            yield Look(row, away=True)
+            time.sleep(LAST_LOOK_S)
+            continue
+        if found is None:
+            raise NoSuchJob(job_id)
+        seen_s, changed = time.monotonic(), bool(lines) or found != row
+        row = found
+        yield Look(row, lines, _number(after) - _number(before) - len(lines))
+        if row.ended and not lines:
+            return
+        look_s = FIRST_LOOK_S if changed else min(look_s * 1.4, LAST_LOOK_S)
+        if len(lines) < LIMIT:
+            time.sleep(look_s)
+
+
+def labelled(line: GangLine) -> str:
+    """Return a line with the rank that wrote it before it, as the nodes' files have it."""
+    return f"[{'jetq' if line.rank is None else line.rank}] {line.text}"
+
+
+def _number(place: str) -> int:
+    """Return the number of the line that a place is behind."""
+    return int(place.partition("-")[0] or 0)
