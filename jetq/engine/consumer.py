@@ -9,9 +9,10 @@ from celery.worker.state import maybe_shutdown
 
 from jetq.clock import boot_s
 from jetq.engine.request import LaneSide, Request
-from jetq.engine.run import Tracer, patiently
+from jetq.engine.run import Tracer
 from jetq.log import Log
 from jetq.page import Page
+from jetq.service.patience import patiently
 
 #: A lane tries to reach a broker that is away so often (s); Celery would wait longer each time, up to 30 s.
 RETRY_S = 1.0

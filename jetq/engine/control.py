@@ -12,8 +12,8 @@ from celery.worker.control import control_command, ok
 from kombu.utils.functional import maybe_list
 
 from jetq.engine.request import LaneSide
-from jetq.engine.run import patiently
 from jetq.model.job import JobState
+from jetq.service.patience import patiently
 
 #: Where only a revoke that terminates has an effect.
 _RUNS = frozenset({JobState.RUNNING.value, JobState.FINISHING.value})

@@ -16,8 +16,8 @@ from jetq.engine.capacity import Capacity, Control
 from jetq.engine.child import PAGE, own_slots, quieten, tracer_for
 from jetq.engine.consumer import Consumer
 from jetq.engine.request import LaneSide
-from jetq.engine.run import patiently
 from jetq.service.jobfiles.outlet import OUTPUT
+from jetq.service.patience import patiently
 from jetq.store import keys
 from jetq.store.redis import RedisStore, connect
 

@@ -14,9 +14,10 @@ from celery.worker import state
 from celery.worker.request import Request as Stock
 
 from jetq import process
-from jetq.engine.run import FULL, patiently
+from jetq.engine.run import FULL
 from jetq.errors import JetqError
 from jetq.log import Log
+from jetq.service.patience import patiently
 from jetq.store.base import After
 from jetq.store.redis import RedisStore
 

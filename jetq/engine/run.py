@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
-import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from billiard.einfo import ExceptionInfo
 from celery import Celery, Task
@@ -18,13 +16,12 @@ from kombu.utils.json import dumps, loads
 from jetq import ids
 from jetq.engine import current
 from jetq.engine.surroundings import Surroundings
-from jetq.errors import BrokerDown
 from jetq.log import Log
 from jetq.page import Slot
+from jetq.service.patience import patiently
 from jetq.store.base import Lane
 
 log = Log("run")
-T = TypeVar("T")
 #: What a refused claim says to the parent, which acknowledges the message and does nothing else.
 REFUSED, FULL = "jetq: refused", "jetq: full"
 #: What celery.Task.replace raises; the id lives on in the task that replaced it.
@@ -32,19 +29,6 @@ _REPLACED = "Replaced by new task"
 #: What helps against a result that is too large.
 _WAY_OUT = 'let the task write a file, or raise JETQ_MAX_RESULT_BYTES or its option jetq={"max_result_bytes": ...}'
 _FOLLOWERS = ("callbacks", "errbacks", "chain", "chord")
-
-
-def patiently(call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call the ledger until the broker answers. All its calls may be repeated."""
-    tries = 0
-    while True:
-        try:
-            return call(*args, **kwargs)
-        except BrokerDown:
-            tries += 1
-            if tries == 1:
-                log.warning("broker.waiting")
-            time.sleep(min(1.0, 0.05 * tries) * (0.5 + random.random()))
 
 
 class Tracer:

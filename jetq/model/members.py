@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -110,7 +111,14 @@ class Seat:
     token: str  # of this start
     spec: GangSpec
     keep: bool  # leave its folder
-    time_s: float  # the broker's clock
+    slots: float  # of the node
+    gpus: int
+    time_s: float  # the broker's clock (Unix) …
+    read_s: float  # … and this machine's, at that moment
+
+    def now_s(self) -> float:
+        """Return the broker's clock, as far as this machine knows it."""
+        return self.time_s + time.time() - self.read_s
 
 
 @dataclass(frozen=True, slots=True)

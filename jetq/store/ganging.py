@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from jetq.model.job import JobState
@@ -97,8 +98,8 @@ class Meeting(Protocol):
         """Whether the head has ended."""
         ...
 
-    def next_launch(self, gang_token: str, address: str) -> tuple[str, list[str]] | None:
-        """Return the next request to a member: id and words; None: there is none."""
+    def launches(self, gang_token: str, address: str) -> dict[str, list[str]]:
+        """Return all requests to the member at an address: id -> words."""
         ...
 
     def answer_launch(self, asked: str, code: int, output: str) -> None:
@@ -109,6 +110,6 @@ class Meeting(Protocol):
         """Give a node no new work."""
         ...
 
-    def get_blob(self, blob_id: str, path: str) -> bool:
+    def get_blob(self, blob_id: str, path: str | Path) -> bool:
         """Write a blob to a file. False: the ledger has it no more."""
         ...

@@ -41,8 +41,8 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     gang.runs:<name>                 LIST    last 2                     run times (s) that ended well, newest first
     bell                             LIST    1                          something for whoever leads to look at
     ports:<machine>                  HASH                               TCP port -> the member that has leased it
-    launch:<token>:<address>         LIST    2 min                      daemons that a member shall start for mpirun
-    launched:<request>               LIST    2 min                      how such a daemon ended
+    launch:<token>:<address>         HASH    as the records             daemons that a member shall start for mpirun
+    launched:<request>               STRING  10 min                     how such a daemon ended
     blob:<sha256>                    STRING  24 h after its last use    a packed workdir (launch/workdir.py)
     upload:<sha256>:<random>         STRING  60 s after its last piece  what has arrived of a blob
 """

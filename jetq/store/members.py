@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 
 from jetq import ids
@@ -14,8 +15,8 @@ from jetq.store.link import Link, fields_of, text
 
 #: Lines of a gang that the live copy keeps; the nodes' files keep all.
 LINES = 4000
-#: A launch request that nobody answers is forgotten after this (s).
-REQUEST_S = 120
+#: How a requested daemon ended is kept so long (s).
+ANSWER_S = 600
 
 
 class MemberSide(Link):
@@ -37,6 +38,7 @@ class MemberSide(Link):
         gang = self._hash(f"job:{gang_id}") if gang_id else {}
         if not gang.get("spec"):
             raise NoSuchJob(gang_id or member_id)
+        slots, gpus = self._read("HMGET", f"{self.prefix}node:{mine['node']}", "slots", "gpu")
         return Seat(
             gang_id,
             int(mine["index"]),
@@ -46,7 +48,10 @@ class MemberSide(Link):
             gang["token"],
             GangSpec.from_json(json.loads(gang["spec"])),
             bool(gang.get("keep")),
+            float(slots or 0),
+            int(gpus or 0),
             self.time_s(),
+            time.time(),
         )
 
     def meet(self, member_id: str, token: str, about: str, said: str) -> tuple[list[str] | None, list[int]]:
@@ -100,35 +105,31 @@ class MemberSide(Link):
         """Whether the head has ended."""
         return self._read("HGET", f"{self.prefix}gang:{gang_id}", f"over.{start}") is not None
 
-    # Launch requests ------------------------------------------------------------------------------------------------
+    # Launch requests: read, never popped, so that a lost answer loses no request -------------------------------------
 
     def ask_launch(self, gang_token: str, address: str, words: Sequence[str]) -> str:
         """Ask the member at an address to start a daemon. Returns the request's id."""
         asked = ids.random64()
         key = f"{self.prefix}launch:{gang_token}:{address}"
-        self._together(("RPUSH", key, json.dumps({"id": asked, "words": list(words)})), ("EXPIRE", key, REQUEST_S))
+        self._together(("HSET", key, asked, json.dumps(list(words))), ("EXPIRE", key, self._ttl_s))
         return asked
 
-    def next_launch(self, gang_token: str, address: str) -> tuple[str, list[str]] | None:
-        """Return the next request to a member: id and words; None: there is none."""
-        got = self._read("LPOP", f"{self.prefix}launch:{gang_token}:{address}")
-        if got is None:
-            return None
-        asked = json.loads(got)
-        return str(asked["id"]), [str(word) for word in asked["words"]]
+    def launches(self, gang_token: str, address: str) -> dict[str, list[str]]:
+        """Return all requests to the member at an address: id -> words."""
+        asked = self._hash(f"launch:{gang_token}:{address}")
+        return {request: [str(word) for word in json.loads(words)] for request, words in asked.items()}
 
     def answer_launch(self, asked: str, code: int, output: str) -> None:
         """Say how a requested daemon ended."""
-        key = f"{self.prefix}launched:{asked}"
-        self._together(("RPUSH", key, json.dumps({"code": code, "output": output})), ("EXPIRE", key, REQUEST_S))
+        self._read("SET", f"{self.prefix}launched:{asked}", json.dumps([code, output]), "EX", ANSWER_S)
 
-    def await_launch(self, asked: str, within_s: float) -> tuple[int, str] | None:
-        """Return how a requested daemon ended; None: it runs."""
-        got = self._read("BLPOP", f"{self.prefix}launched:{asked}", f"{within_s:.3f}")
-        if not got:
+    def launched(self, asked: str) -> tuple[int, str] | None:
+        """Return how a requested daemon ended, and what it wrote; None: it runs."""
+        got = self._read("GET", f"{self.prefix}launched:{asked}")
+        if got is None:
             return None
-        said = json.loads(got[1])
-        return int(said["code"]), str(said["output"])
+        code, output = json.loads(got)
+        return int(code), str(output)
 
     def gang_lines(self, job_id: str, after: str = "", limit: int = 500) -> tuple[str, list[GangLine]]:
         """Return what ranks have written since, and the place to go on from ("": the oldest that is kept).

@@ -322,14 +322,13 @@ def test_progress_is_kept_of_gangs_that_are_there_only(gangs) -> None:
 
 
 def test_a_launch_request_is_answered_to_who_asked(gangs) -> None:
-    assert gangs.store.next_launch("token", "10.0.0.2") is None
+    assert gangs.store.launches("token", "10.0.0.2") == {}
     asked = gangs.store.ask_launch("token", "10.0.0.2", ["10.0.0.2", "prted --x"])
-    assert gangs.store.await_launch(asked, 0.01) is None
+    assert gangs.store.launched(asked) is None
 
-    got, words = gangs.store.next_launch("token", "10.0.0.2")
-    assert (got, words) == (asked, ["10.0.0.2", "prted --x"])
-    gangs.store.answer_launch(got, 3, "text")
-    assert gangs.store.await_launch(asked, 1) == (3, "text")
+    assert gangs.store.launches("token", "10.0.0.2") == {asked: ["10.0.0.2", "prted --x"]}
+    gangs.store.answer_launch(asked, 3, "text")
+    assert gangs.store.launched(asked) == (3, "text")
 
 
 def test_who_is_no_member_has_no_seat(gangs) -> None:
