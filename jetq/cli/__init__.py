@@ -35,6 +35,7 @@ VERBS: dict[str, Verb] = {
     "worker": Verb("jetq.cli.worker", "Join a cluster: run one node on this machine."),
     "submit": Verb("jetq.cli.submit", "Send one task."),
     "video": Verb("jetq.cli.video", "Analyse video files on all nodes."),
+    "gang": Verb("jetq.cli.gang", "Run a command on several nodes at once (training, MPI)."),
     "job": Verb("jetq.cli.job", "List, show, wait for and cancel jobs; their logs and files."),
     "node": Verb("jetq.cli.node", "List, show, drain, resume and forget nodes."),
     "hostfile": Verb("jetq.cli.hostfile", "Print an Open MPI hostfile of the live nodes."),

@@ -38,6 +38,7 @@ class Look:
     row: JobRow
     lines: Sequence[GangLine] = ()
     missed: int = 0  # lines before these that the ledger no longer had
+    place: str = ""  # whoever goes on from here misses nothing
     away: bool = False  # the broker does not answer; the row is an old one
 
 
@@ -57,14 +58,14 @@ def follow(ledger: Told, job_id: str, *, after: str = "") -> Iterator[Look]:
         except BrokerDown:
             if row is None or time.monotonic() - seen_s > BROKER_PATIENCE_S:
                 raise
-            yield Look(row, away=True)
+            yield Look(row, place=after, away=True)
             time.sleep(LAST_LOOK_S)
             continue
         if found is None:
             raise NoSuchJob(job_id)
         seen_s, changed = time.monotonic(), bool(lines) or found != row
         row = found
-        yield Look(row, lines, _number(after) - _number(before) - len(lines))
+        yield Look(row, lines, _number(after) - _number(before) - len(lines), after)
         if row.ended and not lines:
             return
         look_s = FIRST_LOOK_S if changed else min(look_s * 1.4, LAST_LOOK_S)
