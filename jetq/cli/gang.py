@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -233,8 +234,8 @@ def _print_preview(asked: Wish, ledger: RedisStore, *, as_json: bool) -> None:
     print(f"it would wait: {seen.waits}" if seen.waits else "it would start now")
     if asked.packed is not None:
         there = ", which the broker has" if ledger.has_blob(asked.packed.id) else ""
-        size = len(asked.packed.blob) / 1024
-        print(f"workdir: {asked.packed.files} files, {size:.1f} KiB packed, {asked.packed.id[:12]}{there}")
+        count, size_kib = asked.packed.files, math.ceil(len(asked.packed.blob) / 1024)
+        print(f"workdir: {count} file{'s' * (count != 1)}, {size_kib} KiB packed, {asked.packed.id[:12]}{there}")
     _print_starts(seen)
 
 
