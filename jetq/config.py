@@ -21,6 +21,7 @@ EXPORTED = frozenset(
             "JETQ_TOKEN",
             "JETQ_ATTEMPT",
             "JETQ_CKPT_DIR",
+            "JETQ_PROGRESS",
             "JETQ_FILES_DIR",
             "JETQ_OUTPUT",
             "JETQ_JOBS_DIR",
