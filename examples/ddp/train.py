@@ -31,7 +31,7 @@ def main() -> None:
     torch.manual_seed(asked.seed)
     with training.init() as ranks:
         model = network(ranks.device).to(ranks.device)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
         done = resume(model, optimizer)
         say = print if ranks.rank == 0 else lambda *_, **__: None
         if done:
@@ -49,7 +49,7 @@ def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Train a small CNN to tell shapes apart, on all ranks.")
     parser.add_argument("--epochs", type=int, default=3, help="in all, those of earlier attempts included (3)")
-    parser.add_argument("--steps", type=int, default=25, help="in an epoch (25)")
+    parser.add_argument("--steps", type=int, default=40, help="in an epoch (40)")
     parser.add_argument("--seed", type=int, default=1, help="of weights and images (1)")
     return parser.parse_args()
 
@@ -110,7 +110,7 @@ def draw(source: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
     far, near = torch.maximum(right, down), torch.minimum(right, down)
     shapes = torch.stack([right**2 + down**2 < radius**2, far < radius * 0.9, (far < radius) & (near < radius / 3)])
     images = shapes[kinds, torch.arange(BATCH)].float()
-    return (images + torch.randn(images.shape, generator=source) * 0.5).unsqueeze(1), kinds
+    return (images + torch.randn(images.shape, generator=source) * 0.3).unsqueeze(1), kinds
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import io
 import os
 import pickle
@@ -51,7 +52,7 @@ def save(state: object, name: str = NAME) -> None:
         return
     part = path.with_name(f".{name}.{attempt()}-{os.getpid()}.part")
     try:
-        for left in path.parent.glob(f".{name}.*.part"):  # by an attempt that was killed
+        for left in path.parent.glob(f".{glob.escape(name)}.*.part"):  # by an attempt that was killed
             left.unlink(missing_ok=True)
         with part.open("wb") as out:
             torch.save(state, out)
@@ -87,7 +88,7 @@ def load(name: str = NAME) -> Any:
 
 
 def _path(name: str) -> Path:
-    if not name or name != Path(name).name:
+    if name in ("", "..") or name != Path(name).name:
         raise UsageError(f"a checkpoint's name is that of a file, without folders, not {name!r}")
     return checkpoint_dir() / name
 
