@@ -25,8 +25,8 @@ def main() -> None:
     took_s = MPI.Wtime() - started_s
     names = world.gather(MPI.Get_processor_name(), root=0)
     if world.rank == 0:
-        machines = len(set(names))
-        print(f"pi {pi:.12f} off by {abs(pi - math.pi):.1e}, {world.size} ranks on {machines} machines, {took_s:.2f} s")
+        on = ", ".join(sorted(set(names)))
+        print(f"pi {pi:.12f} off by {abs(pi - math.pi):.1e}, {world.size} ranks on {on}, {took_s:.2f} s")
 
 
 def area(rank: int, size: int, strips: int) -> float:
