@@ -20,6 +20,8 @@ from jetq.errors import (
     WaitTimeout,
 )
 from jetq.model.job import JobRow, JobState
+from jetq.service.following import follow as live
+from jetq.service.following import labelled
 from jetq.service.jobfiles.remains import NodeFile, Remains
 from jetq.store.base import Placed, Reader
 
@@ -114,12 +116,17 @@ class Job:
         """Yield what it printed and logged, line by line, from every node that ran it.
 
         Args:
-            follow: go on until it has ended, wherever it moves.
+            follow: go on until it has ended, wherever it moves. Of a gang that runs: what its ranks write, as they do.
             attempt: only this one; 1 is the first.
 
         Raises:
             FilesAway: after the last line: a node that ran it could not be asked.
         """
+        row = self.row() if follow and attempt is None else None
+        if row is not None and row.kind == "gang" and not row.ended:
+            for look in live(self._store, self.id):
+                yield from map(labelled, look.lines)
+            return
         remains = Remains(self._store, self.id)
         for line in remains.lines(follow=follow, attempt=attempt):
             yield line.text

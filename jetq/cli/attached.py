@@ -5,17 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from jetq.cli.format import brief, moment, print_json, say
+from jetq.cli.format import brief, metrics_of, moment, print_json, say
 from jetq.model.job import JobRow, JobState
 from jetq.model.members import GangLine
-from jetq.service.following import Look, labelled
+from jetq.service.following import Look, as_object, labelled
 
 #: What is said of a time that passes in each reason; a pipe gets no line for each second of it.
 _EXPECTED = "; expected in "
@@ -114,7 +113,7 @@ class View:
         self._footer.hide()
         for line in lines:
             if self._as_json:
-                print_json({"rank": line.rank, "node": line.node, "at": line.at_s, "line": line.text})
+                print_json(as_object(line))
             else:
                 print(labelled(line))
         sys.stdout.flush()
@@ -137,12 +136,6 @@ class View:
         step, total = row.progress.get("step"), row.progress.get("total")
         bar.update(task, completed=step, total=total, metrics=brief(metrics_of(row.progress)))
         self._footer.show(bar.get_renderable())
-
-
-def metrics_of(progress: dict[str, Any]) -> str:
-    """Return what a job measured, as words: ``loss 0.52, lr 0.001``."""
-    measured = progress.get("metrics") or {}
-    return ", ".join(f"{name} {value:.4g}" for name, value in measured.items() if isinstance(value, int | float))
 
 
 def say_end(row: JobRow) -> None:

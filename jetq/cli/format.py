@@ -165,6 +165,18 @@ def brief(value: Any, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def metrics_of(progress: dict[str, Any]) -> str:
+    """Return what a job measured, as words: ``loss 0.52, lr 0.001``."""
+    measured = progress.get("metrics") or {}
+    return ", ".join(f"{name} {value:.4g}" for name, value in measured.items() if isinstance(value, int | float))
+
+
+def progress_of(progress: dict[str, Any]) -> str:
+    """Return how far a gang is, as words: ``step 3 of 10, loss 0.52``."""
+    measured = metrics_of(progress)
+    return f"step {progress.get('step')} of {progress.get('total')}{', ' if measured else ''}{measured}"
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None

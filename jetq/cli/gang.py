@@ -22,8 +22,8 @@ from jetq.launch.preview import Preview, preview
 from jetq.model.gang import LAUNCHERS, TRANSPORTS, assignments
 from jetq.model.job import JobRow, JobState
 from jetq.model.needs import PRIORITIES
-from jetq.policy.turns import QueuedGang
 from jetq.service.following import follow
+from jetq.service.gangs import queued
 from jetq.store.redis import RedisStore
 
 #: The exit code of whatever jetq refuses here: that of the command may be any other.
@@ -212,18 +212,7 @@ def exit_code(row: JobRow) -> int:
 
 
 def _print_preview(asked: Wish, ledger: RedisStore, *, as_json: bool) -> None:
-    gangs = [gang for gang in ledger.gangs() if gang.state is JobState.QUEUED]
-    waiting = [
-        QueuedGang.of(
-            gang.id,
-            gang.spec,
-            submitted_s=gang.submitted_s,
-            runs=gang.runs_s,
-            over_streams=gang.over_streams,
-            not_before_s=gang.not_before_s,
-        )
-        for gang in gangs
-    ]
+    waiting = [queued(gang) for gang in ledger.gangs() if gang.state is JobState.QUEUED]
     seen = preview(
         asked.spec, ledger.rooms(), ledger.nodes(), waiting, ledger.time_s(), over_streams=asked.over_streams
     )

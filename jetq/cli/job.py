@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from jetq.cli.complete import job_ids, task_names
-from jetq.cli.format import brief, duration, moment, print_fields, print_json, print_table, say
+from jetq.cli.format import brief, duration, moment, print_fields, print_json, print_table, progress_of, say
 from jetq.cli.jobfiles import files, logs
 from jetq.cli.options import Where, broker_options, json_option
 from jetq.errors import JobCancelled, JobFailed, NoSuchJob
@@ -75,7 +75,7 @@ def show(*, job_id: str, as_json: bool, where: Where) -> None:
     print_fields(
         [
             ("id", row.id),
-            ("task", row.name),
+            ("name" if row.kind == "gang" else "task", row.name),
             ("kind", row.kind),
             ("state", row.state),
             ("node", row.nodes),
@@ -87,8 +87,14 @@ def show(*, job_id: str, as_json: bool, where: Where) -> None:
             ("result", None if row.result is None else brief(row.result, most=2000)),
             ("error", row.error),
             ("reason", None if told else row.reason),
+            ("expected", moment(row.expected_at)),
+            ("progress", None if row.progress is None else progress_of(row.progress)),
+            ("exit code", row.exit_code),
         ]
     )
+    if row.tail:
+        print("\nlast lines of the rank that failed first:")
+        print("".join(f"  {line}\n" for line in row.tail), end="")
     if row.history:
         print()
         print_table(("at", "what", "node", "why"), _story(row), empty="")

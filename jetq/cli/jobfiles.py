@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Container
 from pathlib import Path
 
 import click
@@ -10,29 +11,56 @@ import click
 from jetq.cli.complete import job_ids
 from jetq.cli.format import moment, print_json, print_table, say
 from jetq.cli.options import Where, broker_options, json_option
+from jetq.errors import UsageError
+from jetq.service.following import as_object, follow, labelled, once
 from jetq.service.jobfiles.remains import LogLine, Remains
+from jetq.store.redis import RedisStore
 
 
-@click.command(epilog="Example: jetq job logs -f ID")
+@click.command(
+    epilog="""\b
+Examples:
+  jetq job logs -f ID
+  jetq job logs ID --rank 3"""
+)
 @click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended, wherever it moves.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt; 1 is the first.")
+@click.option("--rank", type=click.IntRange(min=0), metavar="R", help="Of a gang: only what this rank wrote.")
 @json_option
 @broker_options
-def logs(*, job_id: str, follow: bool, attempt: int | None, as_json: bool, where: Where) -> int:
+def logs(*, job_id: str, follow: bool, attempt: int | None, rank: int | None, as_json: bool, where: Where) -> int:
     """Print what a job printed and logged, from every node that ran it.
 
     The lines go to stdout; where they come from, and which node cannot be asked, to stderr. Exit code 1 if one cannot.
+
+    Lines of a gang begin with the rank that wrote them. With -f, and of nodes that cannot be asked, they come from the
+    live copy in the ledger: what is written from now on, and the last few thousand lines before.
     """
     ledger = where.ledger()
+    row = ledger.job(job_id)
+    is_gang = row is not None and row.kind == "gang"
+    if rank is not None and not is_gang:
+        raise UsageError(f"only gangs have ranks, and {job_id} is none; leave out --rank")
+    if row is not None and is_gang and follow and not row.ended:
+        if attempt is not None:
+            raise UsageError("of a gang that runs, -f shows what is written now; leave out --attempt")
+        _print_live(ledger, job_id, rank, as_json=as_json)
+        return 0
     remains = Remains(ledger, job_id, tell=lambda why: say(f"jetq: {why}"))
     last: tuple[str, int, float] | None = None
     for line in remains.lines(follow=follow, attempt=attempt):
+        if rank is not None and not line.text.startswith(f"[{rank}] "):
+            continue
         if as_json:
             print_json(line.as_json())
         else:
             last = _print_line(line, last)
         sys.stdout.flush()
+    if is_gang and remains.away and attempt is None:
+        say("jetq: what follows is the live copy of what was written there")
+        _print_live(ledger, job_id, rank, as_json=as_json, nodes=remains.away)
+        return 1
     if last is None and not as_json and not remains.away:
         row = ledger.job(job_id)
         begun = row is None or row.started_at is not None or row.ended
@@ -64,6 +92,20 @@ def files(*, job_id: str, into: Path | None, as_json: bool, where: Where) -> int
         if not found:
             say("it has left no files")
     return 1 if remains.away else 0
+
+
+def _print_live(
+    ledger: RedisStore, job_id: str, rank: int | None, *, as_json: bool, nodes: Container[str] | None = None
+) -> None:
+    """Print a gang's lines from the ledger: until it has ended, or, of some ``nodes``, those that are there."""
+    looks = follow(ledger, job_id) if nodes is None else once(ledger, job_id)
+    for look in looks:
+        if look.missed:
+            say(f"jetq: {look.missed} lines before these are not in the live copy; all are in: jetq job logs {job_id}")
+        for line in look.lines:
+            if rank in (None, line.rank) and (nodes is None or line.node in nodes):
+                print_json(as_object(line)) if as_json else print(labelled(line))
+        sys.stdout.flush()
 
 
 def _print_line(line: LogLine, last: tuple[str, int, float] | None) -> tuple[str, int, float]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from jetq.errors import BrokerDown, NoSuchJob
 from jetq.model.job import JobRow
 from jetq.model.members import GangLine
+from jetq.store.base import Reader
 
 #: The wait between two looks grows from the first to the second while nothing changes (s).
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 0.25
@@ -17,18 +17,6 @@ FIRST_LOOK_S, LAST_LOOK_S = 0.05, 0.25
 BROKER_PATIENCE_S = 30.0
 #: Lines of one look.
 LIMIT = 500
-
-
-class Told(Protocol):
-    """What the ledger tells of a gang."""
-
-    def job(self, job_id: str) -> JobRow | None:
-        """Return one job, or None."""
-        ...
-
-    def gang_lines(self, job_id: str, after: str = "", limit: int = 500) -> tuple[str, list[GangLine]]:
-        """Return what ranks have written since, and the place to go on from."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +30,7 @@ class Look:
     away: bool = False  # the broker does not answer; the row is an old one
 
 
-def follow(ledger: Told, job_id: str, *, after: str = "") -> Iterator[Look]:
+def follow(ledger: Reader, job_id: str, *, after: str = "") -> Iterator[Look]:
     """Look again and again until a gang has ended and all of its lines are read.
 
     Raises:
@@ -71,6 +59,27 @@ def follow(ledger: Told, job_id: str, *, after: str = "") -> Iterator[Look]:
         look_s = FIRST_LOOK_S if changed else min(look_s * 1.4, LAST_LOOK_S)
         if len(lines) < LIMIT:
             time.sleep(look_s)
+
+
+def once(ledger: Reader, job_id: str) -> Iterator[Look]:
+    """Look at all lines that are there now.
+
+    Raises:
+        NoSuchJob: the ledger does not know the gang.
+    """
+    after, row = "", ledger.job(job_id)
+    if row is None:
+        raise NoSuchJob(job_id)
+    while True:
+        before, (after, lines) = after, ledger.gang_lines(job_id, after, LIMIT)
+        if not lines:
+            return
+        yield Look(row, lines, _number(after) - _number(before) - len(lines), after)
+
+
+def as_object(line: GangLine) -> dict[str, object]:
+    """Return a line as it is printed with ``--json``."""
+    return {"rank": line.rank, "node": line.node, "at": line.at_s, "line": line.text}
 
 
 def labelled(line: GangLine) -> str:

@@ -119,7 +119,7 @@ class Gangs:
             self._keep({}, [])
             return
         rooms = [self._rested(room) for room in self._ledger.rooms()]
-        queue = [_queued(gang) for gang in waiting]
+        queue = [queued(gang) for gang in waiting]
         decision = decide(queue, rooms, now_s, before=self._before)
         self._before = decision.reservations
         views = {gang.id: gang for gang in waiting}
@@ -152,8 +152,9 @@ class Gangs:
         return room if rest is None else replace(room, rests_until_s=rest.until_s)
 
 
-def _queued(gang: GangView) -> QueuedGang:
-    queued = QueuedGang.of(
+def queued(gang: GangView) -> QueuedGang:
+    """Return a gang that waits as its turn is decided by."""
+    asked = QueuedGang.of(
         gang.id,
         gang.spec,
         submitted_s=gang.submitted_s,
@@ -161,4 +162,4 @@ def _queued(gang: GangView) -> QueuedGang:
         over_streams=gang.over_streams,
         not_before_s=gang.not_before_s,
     )
-    return replace(queued, least=gang.least, most=gang.most)
+    return replace(asked, least=gang.least, most=gang.most)

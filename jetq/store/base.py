@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from jetq.model.beat import Beat, BeatReply, NodeFacts, NodeRow
 from jetq.model.claim import Claim, Ended, Held
 from jetq.model.job import JobRow
+from jetq.model.members import GangLine
 from jetq.model.needs import Needs
 from jetq.page import Entry
 
@@ -192,6 +193,10 @@ class Reader(Protocol):
 
     def job(self, job_id: str) -> JobRow | None:
         """Return one job, or None."""
+        ...
+
+    def gang_lines(self, job_id: str, after: str = "", limit: int = 500) -> tuple[str, list[GangLine]]:
+        """Return what ranks have written since, and the place to go on from."""
         ...
 
     def jobs(self, limit: int = 1000) -> list[JobRow]:

@@ -14,6 +14,7 @@ from functools import partial
 
 import pytest
 
+from jetq import JetQ
 from jetq.model.job import JobRow
 
 GANG = ("gang", "--id", "mine", "--nodes", "2")
@@ -342,3 +343,72 @@ def test_a_terminal_has_one_line_for_the_wait_and_a_bar_for_the_progress(stage, 
 
     assert (verb.returncode, out) == (0, "[0] a line\n")
     assert b"2 ahead of it" not in seen.rpartition(b"runs on a, b")[2]
+
+
+def test_job_show_tells_of_a_gang_that_waits_and_of_one_that_failed(stage, jetq):
+    jetq(*GANG, "--detach", "--", "hostname")
+    stage.set("QUEUED", reason="2 ahead of it; expected in 40 s", expected_at="1700000000.5")
+
+    waits = jetq("job", "show", "mine")[1]
+    assert "2 ahead of it; expected in 40 s" in waits
+    assert "expected   2023-11-1" in waits
+
+    stage.set("RUNNING", nodes="a b", started_at="100", progress={"step": 3, "total": 10, "metrics": {"loss": 0.52}})
+    assert "progress   step 3 of 10, loss 0.52" in jetq("job", "show", "mine")[1]
+
+    stage.set("FAILED", error="rank 1 on b exited with code 3", exit_code=3, tail=["Traceback", "[bold]boom"])
+    failed = jetq("job", "show", "mine")[1]
+    assert "exit code  3" in failed
+    assert failed.endswith("last lines of the rank that failed first:\n  Traceback\n  [bold]boom\n")
+
+
+def test_the_logs_of_a_gang_that_runs_are_followed_live(stage, jetq, started):
+    jetq(*GANG, "--detach", "--", "hostname")
+    stage.runs()
+    stage.write((0, "one"), (1, "two"))
+
+    verb = started("job", "logs", "-f", "mine", "--rank", "1")
+    assert verb.stdout is not None
+    first = verb.stdout.readline()
+    stage.write((1, "three"), (None, "so much for that"))
+    stage.set("SUCCEEDED", result={"code": 0})
+    out, err = verb.communicate(timeout=20)
+
+    assert (verb.returncode, first + out, err) == (0, "[1] two\n[1] three\n", "")
+
+
+def test_the_logs_of_nodes_that_cannot_be_asked_are_the_live_copy(stage, jetq):
+    jetq(*GANG, "--detach", "--", "hostname")
+    stage.runs()
+    stage.write((0, "one"), (1, "two"))
+    stage.set("SUCCEEDED", result={"code": 0})
+
+    code, out, err = jetq("job", "logs", "mine")
+    lines = [json.loads(line) for line in jetq("job", "logs", "mine", "--json", "--rank", "0")[1].splitlines()]
+
+    assert (code, out) == (1, "[0] one\n[1] two\n")
+    assert "what follows is the live copy of what was written there" in err
+    assert [(line["rank"], line["line"]) for line in lines] == [(0, "one")]
+
+
+def test_only_gangs_have_ranks(stage, yard, jetq):
+    jetq("submit", "demo.nap", "1", "--id", "nap", "--wait-for-node")
+
+    assert jetq("job", "logs", "nap", "--rank", "0") == (
+        2,
+        "",
+        "jetq: only gangs have ranks, and nap is none; leave out --rank\n",
+    )
+    jetq(*GANG, "--detach", "--", "hostname")
+    assert jetq("job", "logs", "-f", "--attempt", "1", "mine")[0] == 2
+
+
+def test_python_follows_a_gang_that_runs(stage, jetq):
+    jetq(*GANG, "--detach", "--", "hostname")
+    stage.runs()
+    stage.write((0, "one"), (1, "two"))
+    lines = JetQ().job("mine").logs(follow=True)
+
+    first = next(lines)
+    stage.set("SUCCEEDED", result={"code": 0})
+    assert [first, *lines] == ["[0] one", "[1] two"]
