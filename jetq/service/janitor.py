@@ -1,4 +1,4 @@
-"""Remove what nobody reads any more: rows of nodes long gone, mailboxes of processes that have died."""
+"""Remove what nobody reads any more, rows of nodes long gone, mailboxes of the dead, and keep what is needed yet."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ class Attic(Protocol):
         """Delete such a list and what leads to it."""
         ...
 
+    def keep_workdirs(self) -> None:
+        """Let the workdirs of all gangs that have not ended stay for another day."""
+        ...
+
 
 class Janitor:
     """Remembers what lay in each mailbox; what still lies there a round later is read by nobody."""
@@ -46,6 +50,7 @@ class Janitor:
         Raises:
             BrokerDown: no answer.
         """
+        self._attic.keep_workdirs()
         for node in self._attic.absent(self._keep_s):
             try:
                 self._attic.forget(node, dead_s=self._dead_s)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from jetq import ids
 from jetq.errors import BrokerDown, WorkdirRefused
-from jetq.store.link import Link
+from jetq.store.link import Link, text
 
 #: What one command carries (bytes): on a slow line, too, it arrives within the time that one answer may take.
 PIECE = 1024 * 1024
@@ -25,6 +26,14 @@ class Blobs(Link):
     def keep_blob(self, blob_id: str) -> bool:
         """Let a blob stay for another day. False: it is not there."""
         return bool(self._read("EXPIRE", self._blob(blob_id), BLOB_TTL_S))
+
+    def keep_workdirs(self) -> None:
+        """Let the workdirs of all gangs that have not ended stay for another day."""
+        gangs = [text(job) for job in self._read("ZRANGE", f"{self.prefix}gangs", 0, -1)]
+        specs = self._read_all(*(("HGET", f"{self.prefix}job:{job}", "spec") for job in gangs)) if gangs else []
+        needed = {json.loads(spec)["workdir"] for spec in specs if spec} - {None}
+        if needed:
+            self._read_all(*(("EXPIRE", self._blob(blob_id), BLOB_TTL_S) for blob_id in sorted(needed)))
 
     def put_blob(self, blob_id: str, content: bytes) -> None:
         """Bring a blob. It has its name only once all of it is there; two who bring the same one are fine.

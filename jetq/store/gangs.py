@@ -14,6 +14,7 @@ from jetq.policy.rooms import HeldJob, NodeRoom, room
 from jetq.policy.timetable import Room
 from jetq.store import orders
 from jetq.store.base import Placed
+from jetq.store.blobs import BLOB_TTL_S
 from jetq.store.leading import seed
 from jetq.store.link import Link, fields_of, text
 
@@ -42,7 +43,7 @@ class GangSide(Link):
         got = self._run(
             "submit_gang",
             *(job_id, orders.digest(spec.name, plain, spec.needs), spec.name, spec.priority, plain),
-            *(orders.lease(spec.needs, "gang"), template, *flags, spec.workdir or "", self._ttl_s),
+            *(orders.lease(spec.needs, "gang"), template, *flags, spec.workdir or "", BLOB_TTL_S),
         )
         verdict, state, why = text(got).split("\t")
         return Placed(job_id, cast(Any, verdict), state, None, why)

@@ -6,6 +6,7 @@ import pytest
 
 from jetq import ids
 from jetq.model.beat import NodeFacts
+from jetq.model.gang import GangSpec
 from jetq.policy import strategies
 from jetq.service.janitor import Janitor
 from jetq.store.redis import RedisStore, connect
@@ -51,3 +52,18 @@ def test_nodes_that_have_long_been_gone_are_forgotten(store) -> None:
 
     Janitor(store, keep_s=-2, dead_s=5).turn()
     assert [n.name for n in store.nodes()] == ["here"]
+
+
+def test_the_workdir_of_a_gang_that_waits_outlives_its_day(store) -> None:
+    needed, unused = "ab" * 32, "cd" * 32
+    for blob in (needed, unused):
+        store.put_blob(blob, b"x")
+    store.submit_gang("g", GangSpec(("true",), workdir=needed), "message")
+    store.submit_gang("empty", GangSpec(("true",)), "message")
+    for blob in (needed, unused):
+        store.client.expire(f"{store.prefix}blob:{blob}", 100)
+
+    Janitor(store, keep_s=3600, dead_s=5).turn()
+
+    assert store.client.ttl(f"{store.prefix}blob:{needed}") > 3600
+    assert store.client.ttl(f"{store.prefix}blob:{unused}") <= 100
