@@ -1,11 +1,20 @@
-"""Another machine on this one: a network namespace at the other end of a cable. It takes root and iproute2."""
+"""Other machines on this one: network namespaces, at the other end of a cable or on one switch.
+
+It takes root and iproute2.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
+from typing import ClassVar
+
+#: The kernel clears up a network some time after it was removed, so the next one has another name.
+_numbers = itertools.count()
 
 
 def can_build() -> bool:
@@ -59,6 +68,84 @@ class Host:
     def _set(self, end: str, state: str) -> None:
         where = ["-n", self.name] if end == "far" else []
         ip(*where, "link", "set", self._far if end == "far" else self._near, state)
+
+
+class Lan:
+    """Boards on one switch, as they are: each interface has another name, and bridges inside have one equal address."""
+
+    #: The switch has no address, so that any number of such networks live side by side.
+    network = "10.79.0.0/24"
+    #: Inside each board.
+    bridges: ClassVar = {"docker0": "172.17.0.1/16", "l4tbr0": "192.168.55.1/24"}
+
+    def __init__(self, interfaces: Sequence[str]) -> None:
+        """``interfaces``: the name of the cable's end in each board; boards are numbered from 1."""
+        self.interfaces = dict(enumerate(interfaces, start=1))
+        self._switch = f"jql{os.getpid()}{chr(ord('a') + next(_numbers) % 26)}"
+
+    def name(self, board: int) -> str:
+        """Return the name of its network namespace."""
+        return f"{self._switch}-{board}"
+
+    def address(self, board: int) -> str:
+        """Return its address on the switch."""
+        return f"10.79.0.{board}"
+
+    def build(self) -> Lan:
+        """Make them."""
+        self.remove()  # of a run that was killed, under this pid
+        ip("link", "add", self._switch, "type", "bridge")
+        ip("link", "set", self._switch, "up")
+        for board, interface in self.interfaces.items():
+            inside, near = ("-n", self.name(board)), f"{self._switch}v{board}"
+            ip("netns", "add", self.name(board))
+            ip("link", "add", near, "type", "veth", "peer", "name", interface, "netns", self.name(board))
+            ip(*inside, "address", "add", f"{self.address(board)}/24", "dev", interface)
+            for number, (bridge, address) in enumerate(self.bridges.items()):
+                ip(*inside, "link", "add", bridge, "type", "bridge")
+                ip(*inside, "address", "add", address, "dev", bridge)
+                # a bridge without a port has no carrier, and would not count as up
+                ip(*inside, "link", "add", f"veth{number}a", "type", "veth", "peer", "name", f"veth{number}b")
+                ip(*inside, "link", "set", f"veth{number}a", "master", bridge, "up")
+                ip(*inside, "link", "set", f"veth{number}b", "up")
+            for up in ("lo", *self.bridges, interface):
+                ip(*inside, "link", "set", up, "up")
+            ip("link", "set", near, "master", self._switch, "up")
+        self._wait_up()
+        return self
+
+    def command(self, board: int, argv: Sequence[str], *, hostname: str = "board") -> list[str]:
+        """Return the command line that runs ``argv`` there; the host's name leads to 127.0.1.1, as Debian has it."""
+        hosts = f'printf "127.0.0.1 localhost\\n127.0.1.1 {hostname}\\n"'
+        setting = f'hostname {hostname} && {hosts} > "$H" && mount --bind "$H" /etc/hosts && rm "$H" && exec "$@"'
+        return [
+            *("ip", "netns", "exec", self.name(board), "unshare", "-mu", "sh", "-c"),
+            f"H=$(mktemp); {setting}",
+            "sh",
+            *argv,
+        ]
+
+    def pull(self, board: int) -> None:
+        """Pull its cable out of the switch; the board itself does not see that."""
+        ip("link", "set", f"{self._switch}v{board}", "nomaster")
+
+    def remove(self) -> None:
+        """Leave nothing of them."""
+        for words in (
+            *(["netns", "delete", self.name(board)] for board in self.interfaces),
+            ["link", "delete", self._switch],
+        ):
+            subprocess.run(["ip", *words], check=False, stderr=subprocess.DEVNULL)
+
+    def _wait_up(self) -> None:
+        """Wait until each interface has a carrier; the kernel says so a moment later."""
+        end_s = time.monotonic() + 10
+        for board, interface in self.interfaces.items():
+            for name in (interface, *self.bridges):
+                look = ["ip", "-n", self.name(board), "link", "show", "dev", name, "up"]
+                while "LOWER_UP" not in subprocess.run(look, capture_output=True, text=True, check=True).stdout:
+                    if time.monotonic() > end_s:
+                        raise TimeoutError(f"{name} of {self.name(board)} has no carrier")
 
 
 def ip(*words: str) -> None:

@@ -9,7 +9,6 @@ import platform
 import re
 import shutil
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -72,15 +71,14 @@ def mem_free_bytes() -> int | None:
         return None
 
 
-def skew_s(server_s: float, asked_s: float, answered_s: float | None = None) -> float:
+def skew_s(server_s: float, here_s: float) -> float:
     """Return how far this machine's wall clock is ahead of a server's.
 
     Args:
         server_s: what the server said its time is (Unix seconds).
-        asked_s, answered_s: ``time.time()`` here right before and right after; None: now.
+        here_s: ``time.time()`` here at that moment.
     """
-    answered_s = time.time() if answered_s is None else answered_s
-    return (asked_s + answered_s) / 2 - server_s
+    return here_s - server_s
 
 
 def why_not(program: str, folder: Path, path: str | None = None) -> str | None:

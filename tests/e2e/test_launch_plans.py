@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks._host import Lan
 from jetq.launch.base import Member, Plan, Run
 from jetq.launch.plans import plan
 from jetq.model.gang import GangSpec
@@ -36,49 +37,19 @@ SAY = 'echo "$(hostname) $RANK/$WORLD_SIZE $LOCAL_RANK $GLOO_SOCKET_IFNAME $(pwd
 
 
 class Boards:
-    """Two hosts on one cable, 10.79.N.1 and 10.79.N.2, each with a docker0 of one equal address."""
+    """Two boards, and the folders of the members on them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._number = os.getpid() % 250
-        self._bridge = f"jqlan{self._number}"
-        self.network = f"10.79.{self._number}.0/24"
-
-    def netns(self, board: int) -> str:
-        return f"jetq-board{self._number}-{board}"
-
-    def address(self, board: int) -> str:
-        return f"10.79.{self._number}.{board}"
-
-    def build(self) -> None:
-        ip("link", "add", self._bridge, "type", "bridge")
-        ip("link", "set", self._bridge, "up")
-        for board in (1, 2):
-            inside = ("-n", self.netns(board))
-            near = f"jqv{self._number}-{board}"
-            ip("netns", "add", self.netns(board))
-            ip(*inside, "link", "add", "docker0", "type", "bridge")
-            ip(*inside, "address", "add", "172.17.0.1/16", "dev", "docker0")
-            ip("link", "add", near, "type", "veth", "peer", "name", f"eth{board}", "netns", self.netns(board))
-            ip(*inside, "address", "add", f"{self.address(board)}/24", "dev", f"eth{board}")
-            for name in ("lo", "docker0", f"eth{board}"):
-                ip(*inside, "link", "set", name, "up")
-            ip("link", "set", near, "master", self._bridge, "up")
-
-    def remove(self) -> None:
-        for words in (
-            *(["netns", "delete", self.netns(board)] for board in (1, 2)),
-            ["link", "delete", self._bridge],
-        ):
-            subprocess.run(["ip", *words], stderr=subprocess.DEVNULL)
+        self.lan = Lan(["eth1", "eth2"])
 
     def member(self, name: str, board: int) -> Member:
         folder = self.folder / name
         (folder / "work").mkdir(parents=True)
         return Member(
             name,
-            self.address(board),
-            self.network,
+            self.lan.address(board),
+            self.lan.network,
             f"eth{board}",
             str(folder),
             slots=4,
@@ -91,12 +62,8 @@ class Boards:
             if start.answers_for:
                 board = int(start.answers_for.rpartition(".")[2])
                 own = {"env": environment(start.env, self.folder / f"tmp{board}"), "interface": f"eth{board}"}
-                own |= {"netns": self.netns(board), "name": f"board{board}"}
+                own |= {"netns": self.lan.name(board), "name": f"board{board}"}
                 (self.folder / start.answers_for).write_text(json.dumps(own))
-
-
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
 def environment(added, tmp: Path) -> dict[str, str]:
@@ -134,12 +101,11 @@ def spec(command: str, nodes: int, **more) -> GangSpec:
 @pytest.fixture
 def boards(tmp_path) -> Iterator[Boards]:
     made = Boards(tmp_path)
-    made.remove()  # of a run that was killed
     try:
-        made.build()
+        made.lan.build()
         yield made
     finally:
-        made.remove()
+        made.lan.remove()
 
 
 def test_two_nodes_of_one_machine_run_one_gang(tmp_path):
@@ -164,7 +130,17 @@ def test_ranks_on_another_host_run_in_its_own_surroundings(boards, tmp_path):
     members = [boards.member("a", 1), boards.member("b", 2), boards.member("c", 2)]
     made = plan(spec(SAY, 3, env={"A": "a"}), members, Run("g.1", 29400, agent=(sys.executable, str(agent))))
     boards.agent(made)
-    on_first = ("ip", "netns", "exec", boards.netns(1), "unshare", "-u", "sh", "-c", 'hostname board1; exec "$0" "$@"')
+    on_first = (
+        "ip",
+        "netns",
+        "exec",
+        boards.lan.name(1),
+        "unshare",
+        "-u",
+        "sh",
+        "-c",
+        'hostname board1; exec "$0" "$@"',
+    )
 
     done = run_head(made, tmp_path / "tmp1", *on_first)
 

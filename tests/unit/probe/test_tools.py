@@ -78,9 +78,9 @@ def test_an_mpirun_whose_child_keeps_its_output_open_is_still_read(tmp_path):
     assert time.monotonic() - began_s < 4
 
 
-def test_a_clock_is_compared_with_the_middle_of_the_question():
-    assert tools.skew_s(100.0, 102.0, 104.0) == 3.0
-    assert abs(tools.skew_s(time.time(), time.time())) < 1.0
+def test_a_clock_is_compared_at_one_moment():
+    assert tools.skew_s(100.0, 103.0) == 3.0
+    assert tools.skew_s(100.0, 10.0) == -90.0
 
 
 @pytest.mark.parametrize(
