@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import io
 import os
@@ -59,10 +60,12 @@ def save(state: object, name: str = NAME) -> None:
             out.flush()
             os.fsync(out.fileno())
         part.replace(path)
-        _sync(path.parent)  # else the new name may be lost in a power cut
-    except OSError as exc:
+    except (OSError, RuntimeError) as exc:  # torch hides a full disk behind the second
+        why = exc.__context__ if isinstance(exc.__context__, OSError) else exc
+        raise JetqError(f"checkpoint {path} was not written: {why}") from exc
+    finally:
         part.unlink(missing_ok=True)
-        raise JetqError(f"checkpoint {path} was not written: {exc}") from exc
+    _sync(path.parent)
 
 
 def load(name: str = NAME) -> Any:
@@ -94,9 +97,11 @@ def _path(name: str) -> Path:
 
 
 def _sync(folder: Path) -> None:
+    """Let the names in a folder outlive a power cut, where its file system can do that."""
     fd = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(fd)
+        with contextlib.suppress(OSError):
+            os.fsync(fd)
     finally:
         os.close(fd)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from jetq.launch.advice import advise
 from jetq.launch.base import Member, Run
 from jetq.launch.plans import plan
 from jetq.model.gang import GangSpec
@@ -171,3 +172,8 @@ def test_a_c_program_that_does_not_compile_ends_all_ranks(tmp_path):
 
     assert failed.returncode == 1
     assert "hello_mpi.c:1" in text
+
+
+@pytest.mark.parametrize("script", ["ddp/train.py", "mpi/pi.py", "mpi/bandwidth.py"])
+def test_preparing_a_gang_has_nothing_against_the_examples(script):
+    assert advise(["python", script], lambda path: (ROOT / "examples" / path).read_text()) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import torch
 
@@ -15,6 +17,13 @@ from jetq import training
 state = {"epoch": 2, "weights": torch.zeros(20_000_000)}
 while True:
     training.save(state)
+"""
+FULL = """
+import resource, torch
+from jetq import training
+training.save({"epoch": 1})
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+training.save({"epoch": 2, "weights": torch.zeros(1_000_000)})
 """
 LOADS = """
 from jetq import training
@@ -72,6 +81,24 @@ def test_a_write_that_was_killed_leaves_the_checkpoint_before(start_ranks, folde
     save({"epoch": 3})
     assert load()["epoch"] == 3
     assert not any(path.exists() for path in torn)
+
+
+def test_a_full_disk_leaves_the_checkpoint_before_and_says_so(start_ranks, folder):
+    [rank] = start_ranks(FULL, 1, JETQ_CKPT_DIR=str(folder))
+    code, _, err = rank.end()
+
+    assert code == 1
+    assert "JetqError: checkpoint " in err.splitlines()[-1]
+    assert "was not written" in err.splitlines()[-1]
+    assert [path.name for path in folder.iterdir()] == ["checkpoint.pt"]
+    assert load()["epoch"] == 1
+
+
+def test_a_state_that_cannot_be_saved_leaves_nothing(folder):
+    with pytest.raises((AttributeError, TypeError, pickle.PicklingError)):
+        save({"hook": lambda: None})
+
+    assert not list(folder.iterdir())
 
 
 def test_every_rank_loads_what_rank_0_finds(start_ranks, tmp_path):
