@@ -1,5 +1,8 @@
 """A lane takes no more than its allowance, reads the cohorts it serves, and kills what was cancelled.
 
+In a lane of threads nothing can be killed: there a cancelled run is asked to stop (jetq.service.stopping), and its body
+ends what it has started.
+
 The agent writes JSON lines on a pipe: ``{"allow": 2, "cohorts": ["any"], "cancel": ["4711.5d1f"], "stop": false}``. The
 readable pipe wakes the hub, so that a change acts at once. The lane answers on a second pipe:
 ``{"ready": 2, "reserved": ["id"], "busy": 1}``: pool children that are up, jobs it has popped and not started, requests
@@ -136,6 +139,11 @@ class Capacity(bootsteps.StartStopStep):
         full = self.control.allow <= self._taken() and self.control.lane != "plain"
         if channel._in_poll and full:
             _unblock(self.control.client_name)
+        if LaneSide.stops is not None:  # runs that Celery has lost sight of hear it too
+            for claimer in self.control.cancel:
+                if LaneSide.stops.ask(claimer):
+                    log.info("run.stops", claimer=claimer)
+            return
         for claimer, request in self._claims(set(self.control.cancel) - self._killed.keys()):
             self._killed[claimer] = time.monotonic()
             request.end(c.pool)

@@ -15,6 +15,7 @@ from jetq.engine.run import Tracer
 from jetq.engine.surroundings import Surroundings
 from jetq.engine.transport import RoutedChannel
 from jetq.log import Log
+from jetq.service.stopping import Stops
 from jetq.store.redis import RedisStore, connect
 
 #: Where a lane's children find its page.
@@ -23,12 +24,19 @@ PAGE = "JETQ_PAGE"
 log = Log("child")
 
 
-def tracer_for(app: Celery, node: str, epoch: str, slots: list[page.Slot], around: Surroundings | None) -> Tracer:
+def tracer_for(
+    app: Celery,
+    node: str,
+    epoch: str,
+    slots: list[page.Slot],
+    around: Surroundings | None,
+    stops: Stops | None = None,
+) -> Tracer:
     """Return the tracer of this process, on a connection of its own."""
     store = RedisStore(connect(app.conf.jetq_url), app.conf.jetq_cluster, ttl_s=app.conf.jetq_ttl_s)
     folds = app.conf.result_backend == app.conf.broker_url
     RoutedChannel.patient = True
-    return Tracer(app, store, node, epoch, slots=slots, folds=folds, around=around)
+    return Tracer(app, store, node, epoch, slots=slots, folds=folds, around=around, stops=stops)
 
 
 def own_slots(shared: page.Page, indexes: range) -> list[page.Slot]:

@@ -18,6 +18,7 @@ from jetq.engine.consumer import Consumer
 from jetq.engine.request import LaneSide
 from jetq.service.jobfiles.outlet import OUTPUT
 from jetq.service.patience import patiently
+from jetq.service.stopping import Stops
 from jetq.store import keys
 from jetq.store.redis import RedisStore, connect
 
@@ -59,7 +60,8 @@ def run_lane(
     Consumer.page = shared
     if threads:
         slots = own_slots(shared, range(shared.slots))
-        Consumer.tracer = tracer_for(app, node, epoch, slots, None)
+        LaneSide.stops = Stops()
+        Consumer.tracer = tracer_for(app, node, epoch, slots, None, LaneSide.stops)
     worker = Worker(
         app=app,
         hostname=f"{lane}@{node}",

@@ -18,6 +18,7 @@ from jetq.engine.run import FULL
 from jetq.errors import JetqError
 from jetq.log import Log
 from jetq.service.patience import patiently
+from jetq.service.stopping import Stops
 from jetq.store.base import After
 from jetq.store.redis import RedisStore
 
@@ -38,6 +39,7 @@ class LaneSide:
 
     store: RedisStore
     node = ""
+    stops: Stops | None = None  # where bodies run in threads of the lane: no signal may be sent for one of them
 
     @staticmethod
     def on_full() -> None:
@@ -104,7 +106,7 @@ class Request(Stock):
 
     def _clear_up(self) -> None:
         """Leave nothing of what the dead child has started: the job may run again at once."""
-        if self.worker_pid:
+        if self.worker_pid and LaneSide.stops is None:
             process.kill_group(self.worker_pid)
         mine = {process.MARK: os.environ[process.MARK]} if process.MARK in os.environ else {}
         try:
@@ -113,18 +115,21 @@ class Request(Stock):
             log.error("child.cannot_clear", job=self.id, why=exc)
 
     def terminate(self, pool: Any, signal: Any = None) -> None:
-        """Signal the whole process group of the child that runs this job.
+        """Signal the whole process group of the child that runs this job, or ask its thread to stop.
 
         Celery would count it as ended at once; here it holds its slot, and is revoked, when the child has gone.
         """
-        if self.pub is None or not self.time_start:
+        if self.pub is None or not (self.time_start or LaneSide.stops):
             super().terminate(pool, signal)
             return
         patiently(LaneSide.store.cancel, self.id, "revoked (terminated)")
         self.end(pool, signals.SIGKILL if signal == "KILL" else signals.SIGTERM)
 
     def end(self, pool: Any, number: signals.Signals = signals.SIGTERM) -> None:
-        """Signal the process group of the child that runs this job, as the ledger asked."""
+        """Signal the process group of the child that runs this job, as the ledger asked; a thread is asked to stop."""
+        if LaneSide.stops is not None:
+            LaneSide.stops.ask_job(self.id)
+            return
         if self.pub is None or not self.time_start:
             super().terminate(pool, number.name.removeprefix("SIG"))
             return

@@ -19,6 +19,7 @@ from jetq.engine.surroundings import Surroundings
 from jetq.log import Log
 from jetq.page import Slot
 from jetq.service.patience import patiently
+from jetq.service.stopping import Stops
 from jetq.store.base import Lane
 
 log = Log("run")
@@ -44,6 +45,7 @@ class Tracer:
         slots: list[Slot],
         folds: bool,
         around: Surroundings | None,
+        stops: Stops | None = None,
     ) -> None:
         """Run jobs of ``node`` for one ``epoch``.
 
@@ -52,9 +54,10 @@ class Tracer:
             slots: of the lane's page, one for each thread that may run a job.
             folds: whether results may be stored by the script that ends the job.
             around: what a body finds around it; None where several run at a time.
+            stops: the runs that are threads of this process; None where signals end them.
         """
         self._app, self._store, self._node, self._epoch = app, store, node, epoch
-        self._slots, self._folds, self._around = slots, folds, around
+        self._slots, self._folds, self._around, self._stops = slots, folds, around, stops
 
     def wrap_all(self, hostname: str | None) -> None:
         """Rebuild the tracer of every task of the app, ours around it."""
@@ -69,7 +72,8 @@ class Tracer:
         """Return a twin of the task whose body is wrapped; user code that calls the task directly never meets it."""
         cls = type(task)
         custom = cls.__call__ is not Task.__call__ and not getattr(cls.__call__, "__module__", "").startswith("celery.")
-        body = self._inner(task.__call__ if custom else task.run)
+        own = task.__call__ if custom else task.run
+        body = self._inner(_kept_in(own) if self._stops else own)
         members: dict[str, Any] = {"__module__": cls.__module__, "run": property(lambda _self: body)}
         if custom:
             members["__call__"] = lambda _self, *args, **kwargs: body(*args, **kwargs)
@@ -123,13 +127,18 @@ class Tracer:
             pub = request.get("jetq_pub")
             if pub is None:
                 return trace(uuid, args, kwargs, request)
-            slot = self._slots.pop()
+            slot, claimer = self._slots.pop(), f"{os.getpid()}.{ids.random64()}"
+            stop = self._stops.open(claimer, uuid) if self._stops else None
             try:
-                run = self._claim(slot, uuid, pub, request)
+                run = self._claim(slot, claimer, uuid, pub, request)
+                if stop is not None and isinstance(run, current.Run):
+                    run.stop = stop
                 return _ignored(run) if isinstance(run, str) else self._run(run, trace, uuid, args, kwargs, request)
             finally:
                 slot.clear()
                 self._slots.append(slot)
+                if self._stops:
+                    self._stops.close(claimer)
 
         traced._jetq = True  # type: ignore[attr-defined]
         return traced
@@ -150,8 +159,7 @@ class Tracer:
             current.enter(before)
         return answer
 
-    def _claim(self, slot: Slot, job_id: str, pub: str, request: dict[str, Any]) -> current.Run | str:
-        claimer = f"{os.getpid()}.{ids.random64()}"
+    def _claim(self, slot: Slot, claimer: str, job_id: str, pub: str, request: dict[str, Any]) -> current.Run | str:
         slot.hold(job_id, pub, claimer)
         claim = patiently(self._store.claim, job_id, pub, self._node, self._epoch, claimer)
         if claim.verdict == "full":
@@ -194,6 +202,18 @@ class Tracer:
         )
         if not ended:
             log.info("settle.refused", job=run.job_id, state=state)
+
+
+def _kept_in(body: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a body that runs in a thread: Celery would never hear of one that left by SystemExit, nor free its place."""
+
+    def threaded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return body(*args, **kwargs)
+        except SystemExit as exc:
+            raise RuntimeError(f"its body called sys.exit({exc.code!r}), but no process here is its own") from exc
+
+    return threaded
 
 
 def _describe(exc: Any) -> str:

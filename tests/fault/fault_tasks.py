@@ -12,6 +12,8 @@ from pathlib import Path
 from celery import shared_task
 from celery.signals import before_task_publish
 
+from jetq.engine.current import run
+
 
 def tree(note, seconds):
     """A child in a session of its own, as a daemon would be."""
@@ -195,3 +197,26 @@ def stop_at_gate(sender=None, **_rest):
             out.write(f"{os.environ['JETQ_JOB_ID']} {sender}\n")
         while True:
             signal.pause()
+
+
+@shared_task(name="fault.watch")
+def watch(story, key, deaf_s=0.0):
+    """Run in a lane of threads until asked to stop, and then for so long."""
+    note_thread(story, "start", key)
+    run().stop.wait()
+    note_thread(story, "asked", key)
+    time.sleep(deaf_s)
+    note_thread(story, "end", key)
+
+
+@shared_task(name="fault.leave")
+def leave(story, key):
+    """Leave as if the process were its own."""
+    note_thread(story, "start", key)
+    raise SystemExit(3)
+
+
+def note_thread(story, what, key):
+    """Append one line, with the process that runs the thread."""
+    with Path(story).open("a") as out:
+        out.write(f"{what} {key} {os.getpid()}\n")
