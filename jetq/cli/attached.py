@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -16,8 +18,10 @@ from jetq.model.job import JobRow, JobState
 from jetq.model.members import GangLine
 from jetq.service.following import Look, as_object, labelled
 
-#: What is said of a time that passes in each reason; a pipe gets no line for each second of it.
-_EXPECTED = "; expected in "
+#: A gang that waits no longer than this (s) does not wait: nobody has looked at it yet.
+QUICK_S = 0.5
+#: What passes in a reason; a pipe gets no line for each second of it.
+_TIME = re.compile(r"\b[\d.]+ (s|min|h)\b")
 _WORDS = {
     JobState.QUEUED.value: "waits",
     JobState.RESERVED.value: "has its nodes",
@@ -63,7 +67,9 @@ class View:
         self._as_json = as_json
         self._footer = Footer()
         self._bar: tuple[Progress, TaskID] | None = None
+        self._began_s = time.monotonic()
         self._said = ""
+        self._told: int | None = None  # events of its history that were there at the last look
         self._away = False
 
     @contextmanager
@@ -96,16 +102,24 @@ class View:
         if row.ended:
             self._footer.hide()
             return
+        self._losses(row)
         text = f"{_WORDS.get(row.state, row.state)}{_where(row)}"
         waits = row.state == JobState.QUEUED.value
+        if waits and time.monotonic() - self._began_s < QUICK_S:
+            return
         if waits and self._footer.is_shown:
             self._footer.show(Text(f"{text}{_expected(row)}", no_wrap=True, overflow="ellipsis"))
-            text = f"waits: {row.reason}" if row.history and row.reason == row.history[-1].get("why") else "waits"
-        steady = text.partition(_EXPECTED)[0]
-        if steady != self._said:
+        elif (steady := _TIME.sub("", text)) != self._said:
             self._said = steady
-            if not (waits and self._footer.is_shown and steady == "waits"):
-                self.talk(text)
+            self.talk(text)
+
+    def _losses(self, row: JobRow) -> None:
+        """Say why it has to start again, where it has."""
+        before, self._told = self._told, len(row.history)
+        if before is not None and row.state == JobState.QUEUED.value:
+            ended = [event for event in row.history[before:] if event.get("what") in ("ran", "left")]
+            for why in dict.fromkeys(str(event["why"]) for event in ended if event.get("why")):
+                self.talk(why)
 
     def _print(self, lines: Sequence[GangLine]) -> None:
         if not lines:

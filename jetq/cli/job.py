@@ -78,7 +78,7 @@ def show(*, job_id: str, as_json: bool, where: Where) -> None:
             ("name" if row.kind == "gang" else "task", row.name),
             ("kind", row.kind),
             ("state", row.state),
-            ("node", row.nodes),
+            ("nodes" if row.kind == "gang" else "node", row.nodes),
             ("attempts", f"{row.attempts} charged" if row.attempts else None),
             ("submitted", moment(row.submitted_at)),
             ("started", moment(row.started_at)),
@@ -139,7 +139,8 @@ def cancel(
             print_json(row.as_json())
             continue
         late = ", it had ended before" if row.state != JobState.CANCELLED.value else ""
-        print(f"{row.id} {row.state}{late if row.ended else ', its node is asked to kill it'}")
+        asked = ", its nodes are asked to end it" if row.kind == "gang" else ", its node is asked to kill it"
+        print(f"{row.id} {row.state}{late if row.ended else asked}")
 
 
 def finish(job: Job, timeout: float | None, *, as_json: bool) -> int:
@@ -181,7 +182,8 @@ def _cells(row: JobRow) -> Sequence[object]:
 def _story(row: JobRow) -> list[Sequence[object]]:
     """Return what happened to a job that was lost or moved: from its submission to its last run and its end."""
     told = [(moment(h.get("at")), h.get("what"), h.get("node"), h.get("why")) for h in row.history]
-    last = [(moment(row.started_at), "started", row.nodes, "")] if row.started_at is not None else []
+    begun = row.started_at is not None and row.kind != "gang"  # the story of a gang has each of its starts
+    last = [(moment(row.started_at), "started", row.nodes, "")] if begun else []
     end = [(moment(row.finished_at), row.state, row.nodes, "")] if row.ended else []
     return [(moment(row.submitted_at), "submitted", "", ""), *told, *last, *end]
 

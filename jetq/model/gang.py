@@ -25,6 +25,8 @@ WORKDIR_ID = re.compile(r"[0-9a-f]{64}")
 RANK_VARIABLES = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+#: After it an interpreter is given code: ``-c``, ``-lc``.
+_CODE = re.compile(r"-[A-Za-z]*c")
 _INTERPRETER = re.compile(r"(python|pypy|bash|sh|perl|julia|Rscript)[\d.]*")
 
 
@@ -190,7 +192,8 @@ def _name(name: object, argv: tuple[str, ...]) -> str:
             raise UsageError(f"{name!r:.80} cannot name a gang: use 1-63 letters, digits, dots, dashes, underscores")
         return str(name)
     words = [word.rpartition("/")[2] for word in argv if not word.startswith("-")]
-    script = words[1] if len(words) > 1 and _INTERPRETER.fullmatch(words[0]) else words[0]
+    scripted = len(words) > 1 and not _CODE.fullmatch(argv[1]) and _INTERPRETER.fullmatch(words[0])
+    script = words[1] if scripted else words[0]
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", script).strip("-_.")[:63] or "gang"
 
 

@@ -241,6 +241,9 @@ def test_while_it_waits_a_pipe_gets_a_line_for_each_reason_and_none_for_each_sec
     says("are kept for it")
     for seconds in range(39, 30, -1):
         stage.set("QUEUED", reason=f"a, b are kept for it until x on a ended; expected in {seconds} s")
+    for seconds in range(5, 0, -1):
+        stage.set("QUEUED", reason=f"pauses {seconds} s before its next attempt")
+    says("pauses")
     stage.set("RESERVED", nodes="a b")
     says("has its nodes on a, b")
     stage.set("PREPARING")
@@ -249,6 +252,23 @@ def test_while_it_waits_a_pipe_gets_a_line_for_each_reason_and_none_for_each_sec
 
     assert verb.wait(20) == 0
     assert sum("are kept for it" in line for line in said) == 1
+    assert sum("pauses" in line for line in said) == 1
+
+
+def test_a_new_attempt_is_told_with_its_reason(stage, started, wait_until):
+    verb = started(*GANG, "--", "hostname")
+    assert verb.stderr is not None
+    stage.runs()
+    wait_until(lambda: "runs on a, b" in verb.stderr.readline(), what="what it says of the run")
+    why = "rank 1 on b exited with code 3; attempt 2 follows, retry 1 of 1 for failures of the program"
+    history = [{"at": 1, "what": "began", "node": "", "why": "attempt 1"}]
+    history += [{"at": 2, "what": "ran", "node": node, "why": why, "ran": True} for node in "ab"]
+    stage.set("QUEUED", history=history, reason="pauses 5 s before its next attempt")
+    wait_until(lambda: verb.stderr.readline() == f"jetq: {why}\n", what="the reason")
+    stage.set("SUCCEEDED", result={"code": 0})
+
+    assert verb.wait(20) == 0
+    assert why not in verb.stderr.read()
 
 
 def test_ctrl_c_cancels_and_waits_for_the_end(stage, started, wait_until):

@@ -53,6 +53,8 @@ def test_a_node_holds_what_all_its_ranks_need():
         (["/usr/bin/python3.11", "-u", "src/net one.py"], "net-one.py"),
         (["./hello"], "hello"),
         (["bash", "-c"], "bash"),
+        (["bash", "-lc", "ulimit -a"], "bash"),
+        (["python", "-m", "yard.train", "-c", "x.toml"], "yard.train"),
         (["./..."], "gang"),
     ],
 )
