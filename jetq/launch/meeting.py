@@ -72,7 +72,28 @@ def _addresses(
         usable[place] = [nic for nic in nics if all(nic.address in where(pair) for pair in there)]
         if not usable[place]:
             raise _not_by_all(there[0][1], [(pair[0], where(pair)) for pair in there])
+        if spec.launcher == "torchrun":
+            usable[place] = _listening(there[0][1], usable[place])
     return _distinct(_best(spec, usable), hellos)
+
+
+def _listening(hello: Hello, usable: Sequence[Nic]) -> list[Nic]:
+    """Return the addresses on whose interfaces PyTorch can be reached.
+
+    Gloo and NCCL know the interface alone and listen at its first address: tried with two networks on an interface, and
+    with IPv6 where an IPv4 address that nobody reaches comes before; ranks end with "Network is unreachable".
+    """
+    interfaces = {nic.interface for nic in usable if nic.first}
+    found = [nic for nic in usable if nic.interface in interfaces]
+    if not found:
+        reached = usable[0]
+        first = next((nic.address for nic in hello.nics if nic.first and nic.interface == reached.interface), "another")
+        raise MembersUnfit(
+            f"node {hello.node} is reached at {reached.address}, but PyTorch listens at the first address of "
+            f"{reached.interface} ({first}), where not all reach it; make {reached.address} the first one there",
+            node=hello.node,
+        )
+    return found
 
 
 def _best(spec: GangSpec, usable: Mapping[str, Sequence[Nic]]) -> dict[str, Nic]:

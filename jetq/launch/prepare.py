@@ -137,7 +137,10 @@ def _read(form: str, value: Any) -> Any:
     if form.endswith(" | None"):
         return None if value is None else _read(form[: -len(" | None")], value)
     if form == "tuple[Nic, ...]":
-        return tuple(Nic(*(_of(str, entry[one.name]) for one in fields(Nic))) for entry in _of(list, value))
+        return tuple(
+            Nic(**{one.name: _read(str(one.type), entry[one.name]) for one in fields(Nic)})
+            for entry in _of(list, value)
+        )
     if form == "tuple[str, ...]":
         return tuple(_of(str, entry) for entry in _of(list, value))
     if form.startswith("Mapping"):

@@ -20,6 +20,7 @@ _INSIDE = re.compile(r"(docker|l4tbr|virbr|lxcbr|lxdbr|podman|cni|usb|rndis)\d+|
 _SOFTWARE = re.compile(r"(br-|veth|tun|tap|wg|zt|tailscale|flannel|cali|vxlan|macvtap|kube-).*")
 _WIRELESS = re.compile(r"(wl|ww).*")
 
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -42,6 +43,7 @@ def candidates(towards: str = "", *, root: Path = Path("/")) -> tuple[Nic, ...]:
         name = label.partition(":")[0]  # an alias, eth0:1
         if name not in states or not states[name].isup:
             continue
+        first = next((e for e in entries if e.family in _FAMILIES), None) if label == name else None
         for entry in entries:
             address = _address(entry.family, entry.address)
             if address is None:
@@ -49,7 +51,7 @@ def candidates(towards: str = "", *, root: Path = Path("/")) -> tuple[Nic, ...]:
             turn = of_interface[name, address.version] = of_interface.get((name, address.version), -1) + 1
             faces = str(address) == facing
             rank = (address.version, _kind(name, faces=faces, root=root), not faces, turn, len(found))
-            found.append((rank, Nic(name, str(address), _network(address, entry.netmask))))
+            found.append((rank, Nic(name, str(address), _network(address, entry.netmask), entry is first)))
     return tuple(nic for _rank, nic in sorted(found, key=lambda pair: pair[0]))[:MOST]
 
 
@@ -72,7 +74,7 @@ def _facing(url: str) -> str:
 
 
 def _address(family: int, text: str) -> _Address | None:
-    if family not in (socket.AF_INET, socket.AF_INET6):
+    if family not in _FAMILIES:
         return None
     try:
         address = ipaddress.ip_address(text.partition("%")[0])

@@ -192,6 +192,20 @@ def test_where_there_is_no_ipv4_they_meet_by_ipv6(gang, lan):
     assert known(members(spec(), hellos, reaches)) == ["fd79::1 fd79::/64 eth0", "fd79::2 fd79::/64 enP8p1s0"]
 
 
+def test_where_pytorch_would_listen_at_an_address_that_peers_do_not_reach_it_is_said_before(gang, lan):
+    for board, interface in lan.interfaces.items():  # each has got an address of a network of its own first
+        inside = ("-n", lan.name(board))
+        ip(*inside, "address", "delete", f"{lan.address(board)}/24", "dev", interface)
+        ip(*inside, "address", "add", f"10.98.{board}.5/24", "dev", interface)
+        ip(*inside, "address", "add", f"{lan.address(board)}/24", "dev", interface)
+
+    hellos, reaches, _took_s = gang.prepare([1, 2], within_s=2)
+
+    with pytest.raises(MembersUnfit, match=r"reached at 10\.79\.0\.1, but PyTorch listens at .* eth0 \(10\.98\.1\.5\)"):
+        members(spec(), hellos, reaches)
+    assert known(members(spec("mpirun"), hellos, reaches))[1] == "10.79.0.2 10.79.0.0/24 enP8p1s0"
+
+
 def test_torchrun_starts_on_boards_of_one_host_name_that_leads_to_themselves(gang, lan, tmp_path):
     hellos, reaches, _took_s = gang.prepare([1, 2])
     script = tmp_path / "add_up.py"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -168,6 +169,37 @@ def test_a_node_that_others_reach_at_different_addresses_is_named():
         met(gang, listen(gang, closed=lambda one, other, nic: only.get((one.index, other.index), nic) != nic))
 
     assert caught.value.node == "node-2"
+
+
+def second(nic: Nic) -> Nic:
+    return replace(nic, first=False)
+
+
+def test_pytorch_meets_where_it_listens_at_the_first_address_of_an_interface():
+    """10.0.0.x is the second address of eth0, whose first one nobody reaches; MPI goes by the address."""
+    gang = [
+        hello(n, nics=(second(eth(n + 1)), Nic("eth0", f"172.30.{n}.1", f"172.30.{n}.0/24"), wlan(n + 1)))
+        for n in range(2)
+    ]
+    heard = listen(gang, closed=lambda _listener, _speaker, nic: nic.address.startswith("172.30"))
+
+    assert met(gang, heard) == ["192.168.1.1 192.168.1.0/24 wlan0", "192.168.1.2 192.168.1.0/24 wlan0"]
+    assert met(gang, heard, "mpirun")[1] == "10.0.0.2 10.0.0.0/24 eth0"
+    assert met(gang, listen(gang))[1] == "10.0.0.2 10.0.0.0/24 eth0"
+
+
+def test_a_node_where_pytorch_listens_in_vain_is_named_with_what_to_do():
+    gang = [hello(0, nics=(eth(1),)), hello(1, nics=(second(six(2)), Nic("eth0", "172.30.0.1", "172.30.0.0/24")))]
+    heard = listen(gang, closed=lambda _listener, _speaker, nic: nic.address.startswith("172.30"))
+
+    with pytest.raises(MembersUnfit) as caught:
+        met(gang, heard)
+
+    assert caught.value.node == "node-1"
+    assert str(caught.value) == (
+        "node node-1 is reached at fd00::2, but PyTorch listens at the first address of eth0 (172.30.0.1), "
+        "where not all reach it; make fd00::2 the first one there"
+    )
 
 
 def test_two_machines_behind_one_address_are_refused():

@@ -45,6 +45,7 @@ def test_a_field_of_a_newer_version_is_ignored_and_a_missing_one_is_not():
         (Hello, "slots", "4"),
         (Hello, "nics", [["eth0", "10.0.0.1"]]),
         (Hello, "nics", [{"interface": "eth0"}]),
+        (Hello, "nics", [{"interface": "eth0", "address": "10.0.0.1", "network": "10.0.0.0/24", "first": 1}]),
         (Hello, "refusals", "none"),
         (Hello, "open_mpi", 4.5),
         (Hello, "torch", 2),
