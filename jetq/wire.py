@@ -129,6 +129,38 @@ def run_lane(app: Celery, **how: Any) -> int:
     return lanes.run_lane(app, **how)
 
 
+def run_member() -> dict[str, Any]:
+    """Run the member of a gang that this thread's job is, to its end. Returns its report as plain values.
+
+    Raises:
+        UsageError: no job runs here, or it is no member of a gang.
+    """
+    import os
+    from pathlib import Path
+
+    from jetq.engine import current
+    from jetq.engine.request import LaneSide
+    from jetq.errors import UsageError
+    from jetq.service.jobfiles.folders import JOBS_DIR
+    from jetq.service.member import Member
+    from jetq.service.post import Post
+
+    here = current.run()
+    if here is None:
+        raise UsageError("gang.member runs on a node's processes lane alone; start a gang with `jetq gang`")
+    settings, jobs_dir = Settings.from_environ(), os.environ.get(JOBS_DIR)
+    post = Post(
+        here.job_id,
+        here.token,
+        LaneSide.node,
+        here.stop,
+        settings.broker_url or "",
+        Path(jobs_dir) if jobs_dir else None,
+        settings.shared,
+    )
+    return Member(LaneSide.store, post).run().as_json()
+
+
 def open_probe() -> Probe:
     """Return what reads this machine."""
     from jetq.probe.linux import LinuxProbe

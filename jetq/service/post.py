@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -19,4 +18,3 @@ class Post:
     broker_url: str
     jobs_dir: Path | None  # of the node's job folders; None: it keeps no files
     shared: Path | None  # JETQ_SHARED
-    environ: Mapping[str, str] = field(default_factory=dict)  # of the lane

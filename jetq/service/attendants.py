@@ -1,0 +1,79 @@
+"""A member that starts nothing by itself: it starts the daemon that mpirun asks for, and waits for the head's end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from jetq.errors import BrokerDown, UsageError
+from jetq.launch.base import Start
+from jetq.launch.exec import LaunchRequest
+from jetq.launch.output import Line, Output
+from jetq.model.members import Report, Seat
+from jetq.service.post import Post
+from jetq.service.ranks import RankProcess
+from jetq.store.ganging import Meeting
+
+#: Time between two looks at what the head asks for: while a daemon is awaited, and after (s).
+LOOK_S, LATER_LOOK_S = 0.03, 0.3
+#: A daemon that is asked to end gets this long before it is killed (s).
+GRACE_S = 10.0
+#: So much of a daemon's output goes back to mpirun (characters).
+_MOST = 4000
+
+
+class Attendant:
+    """Serves the head of its gang. Used by one thread that lives as long as the daemon may."""
+
+    def __init__(self, ledger: Meeting, post: Post, seat: Seat, start: Start, interface: str) -> None:
+        """``interface``: of this machine, that the peers reach."""
+        self._ledger, self._post, self._seat, self._start, self._interface = ledger, post, seat, start, interface
+        self._served: set[str] = set()
+
+    def serve(self, env: Mapping[str, str], take: Callable[[Line], None]) -> Report:
+        """Start what the head asks for, until that has ended or somebody asks for an end.
+
+        ``env``: of the daemon, from which its ranks inherit.
+        """
+        daemon: RankProcess | None = None
+        asked, said = "", Output.of_daemon()
+        while not self._post.stop.wait(LOOK_S if daemon is None else LATER_LOOK_S):
+            try:
+                if daemon is not None and (code := daemon.poll()) is not None:
+                    daemon.close()
+                    self._ledger.answer_launch(asked, code, "\n".join(said.tail(None))[-_MOST:])
+                    daemon = None
+                if daemon is None and (found := self._next()):
+                    asked, request = found
+                    said = Output.of_daemon()
+                    daemon = self._started(request, env, said, take)
+                if self._ledger.is_over(self._seat.gang_id, self._seat.start):
+                    break
+            except BrokerDown:  # what runs goes on
+                continue
+        stopped = self._post.stop.is_set()
+        if daemon is not None:
+            daemon.end(GRACE_S)
+            daemon.close()
+        return Report(None if stopped else 0, stopped=stopped)
+
+    def _next(self) -> tuple[str, LaunchRequest] | None:
+        """Return a request that was not yet met; one that asks for something else is answered with its fault."""
+        if not self._start.answers_for:
+            return None
+        for asked, words in self._ledger.launches(self._seat.token, self._start.answers_for).items():
+            if asked in self._served:
+                continue
+            self._served.add(asked)
+            try:
+                return asked, LaunchRequest.parse(words)
+            except UsageError as exc:
+                self._ledger.answer_launch(asked, UsageError.exit_code, f"jetq: {exc}\n")
+        return None
+
+    def _started(
+        self, request: LaunchRequest, env: Mapping[str, str], said: Output, take: Callable[[Line], None]
+    ) -> RankProcess:
+        argv = request.argv(request.daemon, self._interface)
+        daemon = RankProcess(argv, env=env, cwd=self._start.cwd, output=said, take=take, mark="JETQ_MEMBER")
+        daemon.start()
+        return daemon

@@ -1,0 +1,240 @@
+"""The body of one member of a gang: get ready with the others, run this node's share, and report how it ended."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from jetq import process
+from jetq.errors import BrokerDown, JetqError, MembersUnfit, NoSuchJob, UsageError
+from jetq.launch.base import WORKDIR, Run, Start
+from jetq.launch.output import Line, Output
+from jetq.log import Log
+from jetq.model.members import Fault, Report, Seat
+from jetq.service.attendants import Attendant
+from jetq.service.jobfiles.folders import files_dir_of
+from jetq.service.jobfiles.outlet import output_of
+from jetq.service.livelog import LiveLog
+from jetq.service.patience import patiently
+from jetq.service.post import Post
+from jetq.service.prepare import Preparation, Ready, Refused, Stopped
+from jetq.service.ranks import RankProcess
+from jetq.store.ganging import Meeting
+
+#: Time between two looks at what runs (s).
+LOOK_S = 0.05
+#: Between TERM and KILL (s).
+GRACE_S = 10.0
+#: What cannot be killed is tried again after this long (s); the node takes nothing new meanwhile.
+UNCLEAN_S = 5.0
+#: Time between two reads of how far the ranks say they are (s).
+PROGRESS_S = 0.5
+#: torchrun says this at once when a rank has failed; its report comes when the others have ended.
+_FIRST_SIGNS = ("closing signal", "failed (exitcode")
+#: What names a member's processes: all that it starts has it in its environment.
+MEMBER = "JETQ_MEMBER"
+
+_log = Log("member")
+
+
+class Member:
+    """One member on its node, run by one thread that lives as long as its processes may."""
+
+    def __init__(self, ledger: Meeting, post: Post) -> None:
+        self._ledger = ledger
+        self._post = post
+
+    def run(self) -> Report:
+        """Run it to its end: nothing of it is left when this returns.
+
+        Raises:
+            UsageError: this job is no member of a gang.
+        """
+        try:
+            seat = patiently(self._ledger.seat, self._post.member_id)
+        except NoSuchJob as exc:
+            raise UsageError("gang.member is sent by the leader alone; start a gang with `jetq gang`") from exc
+        with (
+            self._folder(seat) as folder,
+            output_of(seat.gang_id, seat.attempt - 1) as fd,
+            LiveLog(fd, lambda lines: self._ledger.tell_lines(seat.gang_id, self._post.node, lines)) as log,
+        ):
+            return _Run(self._ledger, self._post, seat, folder, log).report()
+
+    @contextmanager
+    def _folder(self, seat: Seat) -> Iterator[Path]:
+        """Give a private folder for this start."""
+        above = self._post.jobs_dir.parent / "work" if self._post.jobs_dir else Path(tempfile.gettempdir())
+        above.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{seat.gang_id[:40]}.{seat.start}.{seat.index}-", dir=above))
+        try:
+            yield folder
+        finally:
+            if not seat.keep:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Run:
+    """One start of one member."""
+
+    def __init__(self, ledger: Meeting, post: Post, seat: Seat, folder: Path, log: LiveLog) -> None:
+        self._ledger, self._post, self._seat, self._folder, self._log = ledger, post, seat, folder, log
+        self._failed_at_s: float | None = None
+        self._progress, self._progress_at_s = "", 0.0
+
+    def report(self) -> Report:
+        """Prepare, run, clear up."""
+        preparation = Preparation(self._ledger, self._post, self._seat, self._folder)
+        try:
+            ready = preparation.ready(self._described)
+            for note in ready.notes:
+                self._say(note)
+            if self._begins(ready):
+                return self._share(ready)
+        except Refused as exc:
+            return Report(faults=exc.faults)
+        except Stopped:
+            pass
+        except (MembersUnfit, JetqError) as exc:
+            return Report(faults=(Fault(self._seat.now_s(), "none", str(exc), node=self._post.node),))
+        finally:
+            preparation.give_back()
+        return Report(stopped=True)
+
+    def _described(self, port: int) -> Run:
+        """Return what is the same for all members."""
+        seat = self._seat
+        env = {
+            "JETQ_JOB_ID": seat.gang_id,
+            "JETQ_TOKEN": seat.token,
+            "JETQ_ATTEMPT": str(seat.attempt),
+            "JETQ_WORLD": str(seat.spec.world_size(len(seat.nodes))),
+        }
+        return Run(f"{seat.gang_id}.{seat.start}", port, env, tuple(process.self_argv("exec")))
+
+    def _begins(self, ready: Ready) -> bool:
+        said = "1" if ready.shared else ""
+        heard, _ = patiently(self._ledger.meet, self._post.member_id, self._post.token, "begin", said)
+        return heard is not None and not self._post.stop.is_set()
+
+    def _share(self, ready: Ready) -> Report:
+        start = ready.plan.starts[self._seat.index]
+        env = self._environ(start, ready)
+        try:
+            if start.argv:
+                report = self._ranks(start, env, ready)
+            else:
+                interface = ready.members[self._seat.index].interface
+                attendant = Attendant(self._ledger, self._post, self._seat, start, interface)
+                report = attendant.serve(env, self._log.add)
+        finally:
+            self._clear()
+            if self._seat.index == 0:
+                patiently(self._ledger.say_over, self._seat.gang_id, self._seat.start, 0)
+        return report
+
+    def _environ(self, start: Start, ready: Ready) -> dict[str, str]:
+        """Return what is added to the environment on this node."""
+        files = files_dir_of(str(self._post.jobs_dir), self._seat.gang_id) if self._post.jobs_dir else str(self._folder)
+        Path(files).mkdir(parents=True, exist_ok=True)
+        return {
+            **start.env,
+            MEMBER: self._post.member_id,
+            WORKDIR: start.env.get(WORKDIR, start.cwd),
+            "JETQ_NODE": self._post.node,
+            "JETQ_FILES_DIR": files,
+            "JETQ_CKPT_DIR": ready.checkpoints or f"{files}/checkpoints",
+            "JETQ_PROGRESS": str(self._folder / "progress"),
+        }
+
+    # What this member starts itself ---------------------------------------------------------------------------------
+
+    def _ranks(self, start: Start, env: Mapping[str, str], ready: Ready) -> Report:
+        for path, text in start.files.items():
+            Path(path).write_text(text)
+        output = self._output(start, ready)
+        ranks = RankProcess(start.argv, env=env, cwd=start.cwd, output=output, take=self._take, mark=MEMBER)
+        limit_s = self._seat.spec.time_limit_s
+        end_s = time.monotonic() + limit_s if limit_s is not None else float("inf")
+        ranks.start()
+        late = False
+        while (code := ranks.poll()) is None:
+            late = time.monotonic() > end_s
+            if late or self._post.stop.wait(LOOK_S):
+                ranks.end(GRACE_S)
+                break
+            self._tell_progress()
+        self._tell_progress(last=True)
+        ranks.close()
+        if late:
+            why = f"ran longer than its time limit of {limit_s:g} s"
+            return Report(faults=(Fault(self._seat.now_s(), "app", why),))
+        if code is None:
+            return Report(stopped=True)
+        return self._ended(code, output)
+
+    def _output(self, start: Start, ready: Ready) -> Output:
+        spec = self._seat.spec
+        if spec.launcher == "torchrun":
+            return Output.of_torchrun(start.ranks)
+        return Output.of_mpirun(ready.members[0].open_mpi or 5, spec.world_size(len(ready.members)))
+
+    def _ended(self, code: int, output: Output) -> Report:
+        if code == 0:
+            return Report(0)
+        cause = output.cause
+        at_s = self._failed_at_s or self._seat.now_s()
+        if cause is None:
+            why = f"{self._seat.spec.launcher} exited with code {code}" if code > 0 else f"was killed by signal {-code}"
+            return Report(_plain(code), (Fault(at_s, "app", why),), tail=tuple(output.tail(None)))
+        own = _plain(cause.code) if cause.code else _plain(code)
+        return Report(own, (Fault(at_s, "app", cause.why, cause.rank),), tail=tuple(output.tail(cause.rank)))
+
+    def _take(self, line: Line) -> None:
+        if line.rank is None and self._failed_at_s is None and any(sign in line.text for sign in _FIRST_SIGNS):
+            self._failed_at_s = self._seat.now_s()
+        self._log.add(line)
+
+    def _tell_progress(self, *, last: bool = False) -> None:
+        now_s = time.monotonic()
+        if now_s - self._progress_at_s < PROGRESS_S and not last:
+            return
+        self._progress_at_s = now_s
+        try:
+            said = (self._folder / "progress").read_text()
+            json.loads(said)
+            if said != self._progress:
+                self._ledger.tell_lines(self._seat.gang_id, self._post.node, [], said)
+                self._progress = said
+        except (OSError, ValueError, BrokerDown):
+            return
+
+    # The end --------------------------------------------------------------------------------------------------------
+
+    def _clear(self) -> None:
+        """Return once nothing of this member is left. Until then its node gets nothing new, and its slots stay held."""
+        drained = False
+        while True:
+            try:
+                process.sweep_carriers(UNCLEAN_S, **{MEMBER: self._post.member_id})
+                return
+            except JetqError as exc:
+                why = f"a gang could not be cleared up: {exc}"
+                _log.error("member.unclean", gang=self._seat.gang_id, why=exc)
+                if not drained:
+                    patiently(self._ledger.drain, self._post.node, why, grace_s=0.0)
+                    drained = True
+                time.sleep(LOOK_S)
+
+    def _say(self, text: str) -> None:
+        self._log.add(Line(None, text))
+
+
+def _plain(code: int) -> int:
+    """Return an exit code as shells have it: 128 and the number of a signal."""
+    return 128 - code if code < 0 else code
