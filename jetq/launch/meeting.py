@@ -147,10 +147,13 @@ def _cannot_reach(deaf: Sequence[_Pair], pairs: Sequence[_Pair]) -> MembersUnfit
     known = {hello.index: hello for pair in deaf for hello in pair}
     culprit = max(known.values(), key=lambda hello: (bad_of[hello.index] / all_of[hello.index], hello.nonce))
     listener, speaker = next(pair for pair in deaf if culprit in pair)
+    own = {nic.address for nic in listener.nics}
     tried = ", ".join(f"{nic.address} ({nic.interface})" for nic in speaker.nics)
     why = f"node {listener.node} cannot reach node {speaker.node}"
     if not tried:
         why += f": {speaker.node} has no address but loopback; connect it to the network of the others"
+    elif all(nic.address in own for nic in speaker.nics):
+        why += f": both have {tried} for their own; containers need the network of their host (--network host)"
     elif (speaker, listener) in pairs and (speaker, listener) not in deaf:
         why += (
             f": nobody answers at {tried}, but {speaker.node} reaches {listener.node}; see to {speaker.node}'s firewall"

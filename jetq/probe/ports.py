@@ -11,8 +11,8 @@ from jetq.errors import JetqError
 
 #: Below what kernels give to outgoing connections (Linux: 32768-60999), above what services are found at.
 LOW, HIGH = 20_000, 29_999
-#: Connections that wait to be accepted.
-_BACKLOG = 64
+#: Connections that wait to be accepted: the head of a large gang is asked by all at once.
+_BACKLOG = 1024
 
 
 def free_port(taken: Container[int] = (), *, low: int = LOW, high: int = HIGH, root: Path = Path("/")) -> int:

@@ -145,6 +145,15 @@ def test_a_node_with_loopback_alone_is_named():
         met(gang, listen(gang))
 
 
+def test_containers_with_a_network_of_their_own_are_told_so():
+    inside = (Nic("eth0", "172.17.0.2", "172.17.0.0/16"),)
+
+    with pytest.raises(
+        MembersUnfit, match=r"both have 172\.17\.0\.2 \(eth0\) for their own; containers need the network"
+    ):
+        met([hello(0, nics=inside), hello(1, nics=inside)], [])
+
+
 def test_of_two_that_do_not_reach_each_other_chance_decides_who_rests_and_all_decide_alike():
     blamed = set()
     for seed in range(20):
