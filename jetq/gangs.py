@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ from jetq import ids, wire
 from jetq.config import Settings
 from jetq.errors import BrokerDown, BrokerFull, PublishUnknown, UsageError
 from jetq.job import Job, sent
+from jetq.launch.advice import Advice, advise
 from jetq.launch.workdir import Packed, entries, pack
 from jetq.model.gang import GangSpec, node_range
 from jetq.model.job import JobRow
@@ -23,6 +25,8 @@ from jetq.store.redis import RedisStore
 
 #: A command's second word with one of these endings is a script that its first word reads.
 _SCRIPTS = (".py", ".sh", ".jl", ".R", ".pl")
+#: A longer script is not looked through (characters).
+_MOST_SCRIPT = 1 << 20
 
 
 class Queue(Protocol):
@@ -57,6 +61,7 @@ class Wish:
     packed: Packed | None = None  # the folder it runs in; None: an empty one
     over_streams: bool = False  # streams may be moved for it
     keep: bool = False  # its members' folders stay when it has ended
+    advice: tuple[Advice, ...] = ()  # what its script does that is wrong on several nodes
 
 
 def wish(
@@ -85,7 +90,8 @@ def wish(
     folder = None if workdir is None else Path(workdir)
     packed = None if folder is None else pack(folder)
     _check_command(spec.argv, folder)
-    return Wish(replace(spec, workdir=packed.id if packed else None), packed, over_streams, keep)
+    advice = tuple(advise(spec.argv, partial(_script, folder)))
+    return Wish(replace(spec, workdir=packed.id if packed else None), packed, over_streams, keep, advice)
 
 
 class GangSide:
@@ -178,6 +184,18 @@ def submit(ledger: Queue, template: Callable[[], str], asked: Wish, job_id: str,
     if asked.packed is not None and not ledger.keep_blob(asked.packed.id):
         ledger.put_blob(asked.packed.id, asked.packed.blob)
     return ledger.submit_gang(job_id, asked.spec, template(), over_streams=asked.over_streams, keep=asked.keep)
+
+
+def _script(folder: Path | None, name: str) -> str | None:
+    """Return the text of a script in a folder; None: it is not there, or cannot be looked through."""
+    if folder is None or name.startswith("/"):
+        return None
+    try:
+        with open(folder / name, encoding="utf-8") as file:
+            text = file.read(_MOST_SCRIPT + 1)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return text if len(text) <= _MOST_SCRIPT else None
 
 
 def _check_command(argv: Sequence[str], folder: Path | None) -> None:

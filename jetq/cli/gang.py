@@ -132,6 +132,8 @@ def command(
     --json prints one object: the job (--detach) or the plan (--dry-run); attached, one for each line and then the job.
     """
     asked = wish(argv, env=assignments(env), gpu=int(gpu), **options)
+    for advice in asked.advice:
+        say(f"warning: {advice}")
     settings = where.settings()
     ledger = where.ledger_of(settings)
     if dry_run:

@@ -30,9 +30,10 @@ class Advice:
     line: int  # of the script, from 1
     what: str
     fix: str
+    script: str  # as the command names it
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.what}; {self.fix}"
+        return f"{self.script}, line {self.line}: {self.what}; {self.fix}"
 
 
 def advise(argv: Sequence[str], read: Callable[[str], str | None]) -> list[Advice]:
@@ -44,24 +45,24 @@ def advise(argv: Sequence[str], read: Callable[[str], str | None]) -> list[Advic
     """
     path = next((word for word in argv if word.endswith(".py")), None)
     text = read(path) if path is not None else None
-    if text is None:
+    if path is None or text is None:
         return []
     try:
         script = Script(text)
-        found = [advice for rule, what, fix in _RULES if (advice := _first(list(rule(script)), what, fix))]
+        found = [advice for rule, what, fix in _RULES if (advice := _first(list(rule(script)), what, fix, path))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # python itself says it better
         return []
     return sorted(found, key=lambda advice: advice.line)
 
 
-def _first(found: list[tuple[int, str]], what: str, fix: str) -> Advice | None:
+def _first(found: list[tuple[int, str]], what: str, fix: str, path: str) -> Advice | None:
     """Return one advice for all lines of one kind."""
     lines = dict(sorted(found, reverse=True))
     if not lines:
         return None
     first, *others = sorted(lines)
     also = f" (also in line {', '.join(map(str, others[:5]))}{' ...' if len(others) > 5 else ''})" if others else ""
-    return Advice(first, what.format(lines[first]) + also, fix)
+    return Advice(first, what.format(lines[first]) + also, fix, path)
 
 
 def _spawns(script: Script) -> _Found:

@@ -53,6 +53,18 @@ def test_a_gang_waits_in_the_queue_with_its_workdir_beside_it(cluster, workdir):
     assert blobs(cluster) == [f"{cluster._store.prefix}blob:{gang.spec.workdir}"]
 
 
+def test_a_script_that_is_wrong_on_several_nodes_is_sent_and_named(workdir):
+    (workdir / "train.py").write_text("import os\nos.environ['MASTER_ADDR'] = 'localhost'\n")
+
+    (advice,) = wish(COMMAND, workdir=workdir).advice
+
+    assert str(advice).startswith("train.py, line 2: the script sets MASTER_ADDR")
+    for odd in (b"\xff\xfe", b"x = 1\n" * 400_000, b"def f(:"):
+        (workdir / "train.py").write_bytes(odd)
+        assert wish(COMMAND, workdir=workdir).advice == ()
+    assert wish(["python", "/opt/train.py"]).advice == ()
+
+
 def test_the_same_gang_under_the_same_id_is_sent_once(cluster, workdir):
     first = cluster.gang(COMMAND, nodes="1:2", workdir=workdir, job_id="mine")
     again = cluster.gang(COMMAND, nodes="1:2", workdir=str(workdir), job_id="mine")

@@ -146,7 +146,8 @@ def test_the_oldest_tutorial_is_taken_apart():
     assert [(one.line, one.what.split()[0]) for one in found] == [(8, "the"), (18, "mp.spawn")]
     assert found[0].what == "the script sets MASTER_ADDR, so the ranks do not find each other (also in line 9)"
     assert str(found[1]) == (
-        "line 18: mp.spawn starts processes of its own in every rank, so there are ranks x processes of them; "
+        "train.py, line 18: mp.spawn starts processes of its own in every rank, so there are ranks x processes "
+        "of them; "
         "call the function once, with int(os.environ['LOCAL_RANK']): the launcher starts the ranks"
     )
 
@@ -222,7 +223,7 @@ def test_one_advice_stands_for_all_lines_of_its_kind():
     (found,) = advice("import os\nrank = int(os.environ['RANK'])\n" + "".join(f"x{n} = y.to(rank)\n" for n in range(9)))
 
     assert str(found) == (
-        "line 3: to(... rank ...) takes the rank among all nodes for the number of a GPU on this one "
+        "train.py, line 3: to(... rank ...) takes the rank among all nodes for the number of a GPU on this one "
         "(also in line 4, 5, 6, 7, 8 ...); use int(os.environ['LOCAL_RANK'])"
     )
 
