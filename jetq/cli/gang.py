@@ -126,8 +126,8 @@ def command(
     ends with the exit code of the rank that failed first, or 0. Ctrl-C cancels the gang and waits until all of it has
     ended (exit code 130); a second Ctrl-C stops waiting.
 
-    Other exit codes: 64 jetq refused it, 69 the broker does not answer, 143 somebody else cancelled it, 1 it failed
-    without a code of a rank (a lost node, a time limit), 128+N a rank was killed by signal N.
+    Other exit codes: 64 jetq or a node refused it, and nothing ran; 69 the broker does not answer; 143 somebody else
+    cancelled it; 128+N a rank was killed by signal N; 1 it failed without a code of a rank (a lost node, a time limit).
 
     --json prints one object: the job (--detach) or the plan (--dry-run); attached, one for each line and then the job.
     """
@@ -209,8 +209,10 @@ def exit_code(row: JobRow) -> int:
         return 0
     if row.state == JobState.CANCELLED.value:
         return CANCELLED
-    code = row.exit_code or FAILED
-    return code if code > 0 else 128 - code
+    if row.exit_code:
+        return row.exit_code if row.exit_code > 0 else 128 - row.exit_code
+    ran = row.started_at is not None or any(event.get("ran") for event in row.history)
+    return FAILED if ran else REFUSED
 
 
 def _print_preview(asked: Wish, ledger: RedisStore, *, as_json: bool) -> None:

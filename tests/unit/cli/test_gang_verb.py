@@ -97,7 +97,13 @@ def test_the_end_of_a_failed_gang_is_its_root_cause_and_the_last_lines(stage, pl
 @pytest.mark.parametrize(
     ("state", "fields", "expected"),
     [
-        ("FAILED", {"error": "node b was lost"}, 1),
+        ("FAILED", {"error": "node b was lost", "started_at": 100}, 1),
+        (
+            "FAILED",
+            {"error": "no Open MPI", "history": [{"what": "ran", "node": "b", "why": "was lost", "ran": True}]},
+            1,
+        ),
+        ("FAILED", {"error": "node b has no Open MPI"}, 64),
         ("FAILED", {"error": "killed", "exit_code": -9}, 137),
         ("CANCELLED", {"reason": "wrong data"}, 143),
     ],
