@@ -209,10 +209,9 @@ def exit_code(row: JobRow) -> int:
         return 0
     if row.state == JobState.CANCELLED.value:
         return CANCELLED
-    if row.exit_code:
-        return row.exit_code if row.exit_code > 0 else 128 - row.exit_code
     ran = row.started_at is not None or any(event.get("ran") for event in row.history)
-    return FAILED if ran else REFUSED
+    code = (row.exit_code or FAILED) if ran else REFUSED
+    return code if code > 0 else 128 - code
 
 
 def _print_preview(asked: Wish, ledger: RedisStore, *, as_json: bool) -> None:

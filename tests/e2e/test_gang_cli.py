@@ -29,7 +29,7 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("JETQ_")}
         self.env |= {"JETQ_DIR": str(folder), "JETQ_GRACE_S": "5"}
-        self.url = json.loads(self.jetq("up", "-d", "--nodes", "2", "--slots", "4", "--json").stdout)["broker_url"]
+        self.url = json.loads(self.jetq("up", "-d", "--nodes", "2", "--slots", "4", "--json").stdout)["broker"]
 
     def jetq(self, *words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
         """Run a verb to its end."""

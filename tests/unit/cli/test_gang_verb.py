@@ -103,8 +103,8 @@ def test_the_end_of_a_failed_gang_is_its_root_cause_and_the_last_lines(stage, pl
             {"error": "no Open MPI", "history": [{"what": "ran", "node": "b", "why": "was lost", "ran": True}]},
             1,
         ),
-        ("FAILED", {"error": "node b has no Open MPI"}, 64),
-        ("FAILED", {"error": "killed", "exit_code": -9}, 137),
+        ("FAILED", {"error": "node b has no Open MPI", "exit_code": 1}, 64),
+        ("FAILED", {"error": "killed", "exit_code": -9, "started_at": 100}, 137),
         ("CANCELLED", {"reason": "wrong data"}, 143),
     ],
 )
