@@ -68,7 +68,7 @@ def script(tmp_path: Path) -> Callable[[str], tuple[str, ...]]:
     """Give ``script(text) -> words``: a workdir with a script, and the words that send and run it."""
 
     def write(text: str) -> tuple[str, ...]:
-        (tmp_path / "run.py").write_text(f"import os\nrank = int(os.environ['RANK'])\n{text}")
+        (tmp_path / "run.py").write_text(f"import os\nfrom time import sleep\nrank = int(os.environ['RANK'])\n{text}")
         return "--workdir", str(tmp_path), "--", "python", "-u", "run.py"
 
     return write
@@ -104,9 +104,7 @@ def test_torchrun_runs_the_same_command(cluster, script):
 
 @pytest.mark.parametrize("launcher", ["mpirun", "torchrun"])
 def test_a_failed_gang_ends_with_the_code_and_the_last_words_of_the_rank_that_failed(cluster, script, launcher):
-    words = script(
-        "import sys, time\nif rank == 1:\n    print('no data', file=sys.stderr)\n    sys.exit(7)\ntime.sleep(60)\n"
-    )
+    words = script("import sys\nif rank == 1:\n    print('no data', file=sys.stderr)\n    sys.exit(7)\nsleep(60)\n")
 
     failed = cluster.jetq(
         *("gang", "--nodes", "2", "--launcher", launcher, "--as-root", "--env", "OMP_NUM_THREADS=1", *words), code=7
@@ -125,7 +123,7 @@ def test_a_command_that_no_node_has_is_a_refusal(cluster):
 
 
 def test_ctrl_c_leaves_no_process(cluster, script, wait_until):
-    words = script("import time\nprint('begins')\ntime.sleep(300)\n")
+    words = script("print('begins')\nsleep(300)\n")
     verb = cluster.start(*MPI, "--id", "interrupted", *words)
     assert verb.stdout is not None
     assert "begins" in verb.stdout.readline()
@@ -142,7 +140,7 @@ def test_ctrl_c_leaves_no_process(cluster, script, wait_until):
 
 
 def test_what_somebody_else_cancels_is_exit_143(cluster, script):
-    words = script("import time\nprint('begins')\ntime.sleep(300)\n")
+    words = script("print('begins')\nsleep(300)\n")
     verb = cluster.start(*MPI, "--id", "elsewhere", *words)
     assert verb.stdout is not None
     assert "begins" in verb.stdout.readline()
@@ -156,9 +154,9 @@ def test_what_somebody_else_cancels_is_exit_143(cluster, script):
 def test_progress_is_told_while_it_runs(cluster, script, wait_until, tmp_path):
     go = tmp_path.parent / f"{tmp_path.name}.go"
     words = script(
-        "import time\nfrom jetq import training\n"
+        "from jetq import training\n"
         "training.progress(3, 10, loss=0.25)\n"
-        f"while not os.path.exists({str(go)!r}):\n    time.sleep(0.1)\n"
+        f"while not os.path.exists({str(go)!r}):\n    sleep(0.1)\n"
     )
     cluster.jetq(*MPI, "--detach", "--id", "steps", *words)
     wait_until(lambda: cluster.row("steps")["progress"], 30, "the progress")
@@ -171,9 +169,7 @@ def test_progress_is_told_while_it_runs(cluster, script, wait_until, tmp_path):
 def test_logs_of_a_gang_that_runs_are_followed(cluster, script, tmp_path):
     go = tmp_path.parent / f"{tmp_path.name}.go"
     words = script(
-        "import time\nprint('before', rank)\n"
-        f"while not os.path.exists({str(go)!r}):\n    time.sleep(0.1)\n"
-        "print('after', rank)\n"
+        f"print('before', rank)\nwhile not os.path.exists({str(go)!r}):\n    sleep(0.1)\nprint('after', rank)\n"
     )
     cluster.jetq(*MPI, "--detach", "--id", "followed", *words)
     verb = cluster.start("job", "logs", "-f", "followed", "--rank", "1")
