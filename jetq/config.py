@@ -32,7 +32,7 @@ EXPORTED = frozenset(
 #: Flags of the command line that have a twin of the same name but no field here.
 _FLAG_TWINS = frozenset({"JETQ_LISTEN", "JETQ_NODES", "JETQ_JSON"})
 #: Comma separated lists have their variable in the singular, like the flag that may be repeated.
-_LISTS = {"JETQ_LABEL": "labels", "JETQ_ALSO_QUEUE": "also_queues"}
+_LISTS = {"JETQ_LABEL": "labels", "JETQ_ALSO_QUEUE": "also_queues", "JETQ_GANG_ALLOW": "gang_allow"}
 _CLUSTER = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
@@ -57,6 +57,7 @@ class Settings:
     also_queues: tuple[str, ...] = ()  # plain Celery queues to read as well (environment: JETQ_ALSO_QUEUE)
     labels: tuple[str, ...] = ()  # carried by this node (environment: comma separated)
     shared: Path | None = None  # folder that all nodes mount
+    gang_allow: tuple[str, ...] = ()  # patterns (*, ?) of commands that gangs may run on this node; (): any
     strategy: str = "dynamic"  # the cluster's default routing strategy
     dead_s: float = 5.0  # s without a beat until a node is dead; scales every liveness time
     grace_s: float = 30.0  # s a stopping node waits for what runs

@@ -157,6 +157,7 @@ def run_member() -> dict[str, Any]:
         settings.broker_url or "",
         Path(jobs_dir) if jobs_dir else None,
         settings.shared,
+        settings.gang_allow,
     )
     return Member(LaneSide.store, post).run().as_json()
 

@@ -35,6 +35,13 @@ Examples:
 @click.option(
     "--also-queue", "also_queues", multiple=True, metavar="Q", help="Plain Celery queue to read.  [JETQ_ALSO_QUEUE]"
 )
+@click.option("--shared", type=Path, metavar="DIR", help="Folder that all nodes mount, for checkpoints.  [JETQ_SHARED]")
+@click.option(
+    "--gang-allow",
+    multiple=True,
+    metavar="PATTERN",
+    help="Gangs may run only such commands here, for example 'python train.py *'.  [JETQ_GANG_ALLOW]",
+)
 @click.option("--pool", type=click.Choice(["fork", "spawn"]), help="How task processes start.  [JETQ_POOL]")
 @click.option(
     "--http",
@@ -43,13 +50,22 @@ Examples:
 )
 @click.option("--grace", "grace_s", type=float, metavar="S", help="Wait so long for work at a stop.  [JETQ_GRACE_S]")
 @broker_options
-def command(where: Where, name: str | None, labels: tuple[str, ...], also_queues: tuple[str, ...], **flags: Any) -> int:
+def command(
+    where: Where,
+    name: str | None,
+    labels: tuple[str, ...],
+    also_queues: tuple[str, ...],
+    gang_allow: tuple[str, ...],
+    **flags: Any,
+) -> int:
     """Run one node until it is stopped (Ctrl-C or SIGTERM; twice: without waiting for what runs).
 
     It joins the cluster of --broker, of JETQ_BROKER_URL, of the broker that the app of --app names, or of the `jetq up`
     that runs in --dir.
     """
-    settings = check_flags(where, node=name, labels=labels or None, also_queues=also_queues or None, **flags)
+    settings = check_flags(
+        where, node=name, labels=labels or None, also_queues=also_queues or None, gang_allow=gang_allow or None, **flags
+    )
     if is_guarded():
         return run_agent(settings)
     if settings.app is not None and where.dir is None:

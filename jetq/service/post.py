@@ -18,3 +18,4 @@ class Post:
     broker_url: str
     jobs_dir: Path | None  # of the node's job folders; None: it keeps no files
     shared: Path | None  # JETQ_SHARED
+    allowed: tuple[str, ...] = ()  # patterns of commands that gangs may run here; (): any

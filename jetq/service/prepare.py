@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from jetq import process
@@ -128,6 +130,10 @@ class Preparation:
             finally:
                 blob.unlink(missing_ok=True)
         refusals = []
+        line = shlex.join(seat.spec.argv)
+        if self._post.allowed and not any(fnmatchcase(line, pattern) for pattern in self._post.allowed):
+            allowed = ", ".join(self._post.allowed)
+            refusals.append(f"its gang_allow list does not allow `{line:.80}` (it allows: {allowed}); ask who runs it")
         if why := tools.why_not(seat.spec.argv[0], work):
             refusals.append(why)
         if seat.spec.launcher == "mpirun" and os.geteuid() == 0 and not seat.spec.as_root:

@@ -23,3 +23,10 @@ def test_slots_that_are_no_numbers_are_refused(text):
 def test_bytes_are_whole_numbers(text):
     with pytest.raises(UsageError, match=f"JETQ_MAX_RESULT_BYTES='{text}': a whole number is needed"):
         Settings.from_environ({"JETQ_MAX_RESULT_BYTES": text})
+
+
+def test_commands_of_gangs_may_be_limited_by_patterns():
+    settings = Settings.from_environ({"JETQ_GANG_ALLOW": "python train.py *, ./run.sh"})
+
+    assert settings.gang_allow == ("python train.py *", "./run.sh")
+    assert settings.as_environ() == {"JETQ_GANG_ALLOW": "python train.py *,./run.sh"}
