@@ -19,6 +19,18 @@ _NUMBERED = frozenset({"init_process_group", "init_rpc", "DistributedSampler"})
 _NUMBERS = frozenset({"rank", "world_size", "num_replicas"})
 _DEVICES = frozenset({"device", "output_device", "device_ids"})
 
+#: Programs, and modules run by ``python -m``, that start ranks.
+_LAUNCHERS = frozenset(
+    {
+        *("torchrun", "mpirun", "mpiexec", "prterun", "orterun", "srun", "deepspeed", "accelerate", "horovodrun"),
+        *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"),
+    }
+)
+_LAUNCHES = (
+    "starts ranks by itself, and jetq starts it once for each rank of its own",
+    "name the program alone, and say how it is started by --launcher and --ranks",
+)
+
 #: A line, and what of it the advice names.
 _Found = Iterator[tuple[int, str]]
 
@@ -27,32 +39,45 @@ _Found = Iterator[tuple[int, str]]
 class Advice:
     """One thing that will go wrong."""
 
-    line: int  # of the script, from 1
+    line: int  # of the script, from 1; 0: the command itself
     what: str
     fix: str
     script: str  # as the command names it
 
     def __str__(self) -> str:
-        return f"{self.script}, line {self.line}: {self.what}; {self.fix}"
+        where = f"{self.script}, line {self.line}" if self.line else "the command"
+        return f"{where}: {self.what}; {self.fix}"
 
 
 def advise(argv: Sequence[str], read: Callable[[str], str | None]) -> list[Advice]:
-    """Return what is surely wrong in the script of a command, by line. [] where there is none, or it cannot be read.
+    """Return what is surely wrong in a command, and in its script by line; of what cannot be read, nothing.
 
     Args:
         argv: the command; the script is its first word that ends with ``.py``.
         read: gives the text of a file, None if there is none.
     """
+    launcher = _launcher(argv)
+    said = [Advice(0, f"{launcher} {_LAUNCHES[0]}", _LAUNCHES[1], "")] if launcher else []
     path = next((word for word in argv if word.endswith(".py")), None)
     text = read(path) if path is not None else None
     if path is None or text is None:
-        return []
+        return said
     try:
         script = Script(text)
         found = [advice for rule, what, fix in _RULES if (advice := _first(list(rule(script)), what, fix, path))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # python itself says it better
-        return []
-    return sorted(found, key=lambda advice: advice.line)
+        return said
+    return said + sorted(found, key=lambda advice: advice.line)
+
+
+def _launcher(argv: Sequence[str]) -> str:
+    """Return what starts ranks by itself in a command; "" if nothing does."""
+    program = argv[0].rpartition("/")[2] if argv else ""
+    if program in _LAUNCHERS:
+        return program
+    at = next((n for n, word in enumerate(argv) if word == "-m"), len(argv))
+    module = argv[at + 1] if at + 1 < len(argv) and program.startswith("python") else ""
+    return module if module in _LAUNCHERS else ""
 
 
 def _first(found: list[tuple[int, str]], what: str, fix: str, path: str) -> Advice | None:

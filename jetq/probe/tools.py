@@ -19,6 +19,8 @@ from jetq.errors import JetqError
 
 #: `mpirun --version` takes a tenth of a second; a broken one may hang (s).
 MPIRUN_S = 5.0
+#: The processors of ELF files (e_machine, elf.h), as uname calls them.
+_MACHINES = {62: "x86_64", 183: "aarch64"}
 _OPEN_MPI = re.compile(rb"\(Open MPI\)\s+v?(\d+)\.")
 
 
@@ -63,12 +65,23 @@ def disk_free_bytes(folder: Path) -> int | None:
         return None
 
 
-def mem_free_bytes() -> int | None:
-    """Return the memory that programs can get without swapping; None: it cannot be told."""
+def mem_free_bytes(root: Path = Path("/")) -> int | None:
+    """Return the memory that programs can get without swapping; None: it cannot be told. ``root``: holds sys.
+
+    In a container with a limit it is what is left of that, where it is less.
+    """
     try:
-        return int(psutil.virtual_memory().available)
+        free = int(psutil.virtual_memory().available)
     except (OSError, ValueError, LookupError, RuntimeError, psutil.Error):
         return None
+    group = root / "sys/fs/cgroup"
+    try:
+        limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
+        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):  # no limit ("max"), or none that can be read
+        return free
+    cached = int(stat.get("inactive_file", 0))  # counts as used, and is given up for programs
+    return max(0, min(free, limit - used + cached))
 
 
 def skew_s(server_s: float, here_s: float) -> float:
@@ -103,6 +116,29 @@ def why_not(program: str, folder: Path, path: str | None = None) -> str | None:
         return f"{program} is no file; name a program"
     if not os.access(where, os.X_OK):
         return f"{program} is not executable; `chmod +x` it before it is sent, or name its interpreter"
+    return _why_not_here(program, where)
+
+
+def _why_not_here(program: str, path: Path) -> str | None:
+    """Return why the kernel would not start an executable file; None: it would, or nobody can tell."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(256)
+    except OSError:  # executable, not readable
+        return None
+    if head.startswith(b"#!"):
+        line = head.partition(b"\n")[0][2:].decode(errors="replace")
+        interpreter = (line.split() or [""])[0]
+        if line.endswith("\r"):
+            return (
+                f"{program} has line ends of Windows, so its interpreter is not found; `dos2unix` it before it is sent"
+            )
+        if not os.path.exists(path.parent / interpreter):
+            return f"{program} names the interpreter {interpreter} in its first line, which is not there on this node"
+    if head.startswith(b"\x7fELF") and len(head) >= 20:
+        made_for = _MACHINES.get(int.from_bytes(head[18:20], "little" if head[5] == 1 else "big"))
+        if made_for and platform.machine() in _MACHINES.values() and made_for != platform.machine():
+            return f"{program} is a program for {made_for}, but this node is {platform.machine()}; compile it there"
     return None
 
 

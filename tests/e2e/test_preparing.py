@@ -180,6 +180,22 @@ def test_a_board_that_is_cut_off_is_named_and_nobody_waits_for_it_for_long(gang,
     assert caught.value.node == "node-1"
 
 
+def test_a_board_behind_a_firewall_is_named_as_such(gang, lan):
+    inside = ("-n", lan.name(2))
+    swallowed = ("iif", "enP8p1s0", "ipproto", "tcp", "dport", "20000-29999", "blackhole")
+    ip(*inside, "rule", "add", "pref", "100", "lookup", "local")
+    ip(*inside, "rule", "add", "pref", "50", *swallowed)
+    ip(*inside, "rule", "delete", "pref", "0")
+
+    hellos, reaches, took_s = gang.prepare([1, 2, 3], within_s=2)
+
+    assert max(took_s) < 5
+    assert [sorted(at for at, where in reach.heard.items() if where) for reach in reaches] == [[2], [0, 2], [0]]
+    with pytest.raises(MembersUnfit, match="node-1 reaches node-0; see to node-1's firewall") as caught:
+        members(spec(), hellos, reaches)
+    assert caught.value.node == "node-1"
+
+
 def test_where_there_is_no_ipv4_they_meet_by_ipv6(gang, lan):
     for board, interface in lan.interfaces.items():
         inside = ("-n", lan.name(board))

@@ -281,6 +281,27 @@ def test_only_the_script_of_the_command_is_read():
     assert asked == ["src/train.py"]
 
 
+@pytest.mark.parametrize(
+    ("command", "launcher"),
+    [
+        ("torchrun --nproc-per-node 4 train.py", "torchrun"),
+        ("/usr/bin/mpirun -np 4 python train.py", "mpirun"),
+        ("python3 -u -m torch.distributed.launch train.py", "torch.distributed.launch"),
+        ("python -m torch.distributed.run train.py", "torch.distributed.run"),
+        ("python -m pip", ""),
+        ("python -m", ""),
+        ("python train.py -m torch.distributed.run", "torch.distributed.run"),  # nobody writes that
+        ("./torchrun.sh", ""),
+        ("echo torchrun", ""),
+    ],
+)
+def test_a_launcher_in_a_launcher_is_named(command, launcher):
+    found = advise(command.split(), {}.get)
+
+    assert [(one.line, one.what.split()[0]) for one in found] == ([(0, launcher)] if launcher else [])
+    assert all(str(one).startswith(f"the command: {launcher} starts ranks by itself") for one in found)
+
+
 def test_names_that_lead_in_circles_and_a_large_file_take_little_time():
     circle = "import torch\nrank = rank\na, b = b, a\ndef f(rank): f(rank); torch.cuda.set_device(rank)\n"
     layers = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import sys
 import time
 from pathlib import Path
@@ -105,6 +106,51 @@ def test_a_command_that_cannot_be_started_is_explained(tmp_path, name, why):
     program(tmp_path / "bin" / "tool", "true")
 
     assert tools.why_not(name, tmp_path) == why
+
+
+def test_an_interpreter_that_is_not_there_is_named(tmp_path):
+    for name, first in {
+        "a": "#!/no/such/python3 -u",
+        "b": "#!/bin/sh\r",
+        "c": "#!",
+        "d": "echo",
+        "e": "#! /bin/sh -e",
+    }.items():
+        (tmp_path / name).write_text(f"{first}\ntrue\n", newline="")
+        (tmp_path / name).chmod(0o755)
+
+    assert tools.why_not("./a", tmp_path) == (
+        "./a names the interpreter /no/such/python3 in its first line, which is not there on this node"
+    )
+    assert "line ends of Windows" in (tools.why_not("./b", tmp_path) or "")
+    assert [tools.why_not(f"./{name}", tmp_path) for name in "cde"] == [None] * 3
+
+
+@pytest.mark.parametrize(("machine", "made_for"), [(183, "aarch64"), (62, "x86_64"), (243, None)])
+def test_a_program_for_another_processor_is_refused(tmp_path, machine, made_for):
+    head = bytearray(Path("/bin/sh").read_bytes()[:256])
+    head[18:20] = machine.to_bytes(2, "little")
+    (tmp_path / "prog").write_bytes(head)
+    (tmp_path / "prog").chmod(0o755)
+    here = platform.machine()
+
+    why = tools.why_not("./prog", tmp_path)
+
+    other = made_for not in (None, here)
+    assert why == (f"./prog is a program for {made_for}, but this node is {here}; compile it there" if other else None)
+
+
+def test_a_container_has_what_its_limit_leaves(tmp_path):
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    (group / "memory.max").write_text("1000000\n")
+    (group / "memory.current").write_text("900000\n")
+    (group / "memory.stat").write_text("anon 700000\ninactive_file 50000\n")
+    left = tools.mem_free_bytes(tmp_path)
+    (group / "memory.max").write_text("max\n")
+
+    assert left == 150_000
+    assert (tools.mem_free_bytes(tmp_path) or 0) > 10_000_000
 
 
 def test_a_relative_folder_of_path_is_below_the_workdir(tmp_path):
