@@ -116,7 +116,7 @@ class View:
     def _losses(self, row: JobRow) -> None:
         """Say why it has to start again, where it has."""
         before, self._told = self._told, len(row.history)
-        if before is not None and row.state == JobState.QUEUED.value:
+        if before is not None:
             ended = [event for event in row.history[before:] if event.get("what") in ("ran", "left")]
             for why in dict.fromkeys(str(event["why"]) for event in ended if event.get("why")):
                 self.talk(why)

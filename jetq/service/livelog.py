@@ -40,12 +40,14 @@ class LiveLog:
         self._closing.set()
         self._thread.join(5.0)
 
-    def add(self, line: Line) -> None:
-        """Take one line."""
+    def add(self, line: Line, *, live: bool = True) -> None:
+        """Take one line. ``live``: it goes into the ledger's copy, too."""
         if self._fd is not None:
             who = "jetq" if line.rank is None else str(line.rank)
             with contextlib.suppress(OSError):
                 os.write(self._fd, f"[{who}] {line.text}\n".encode())
+        if not live:
+            return
         try:
             self._queue.put_nowait((line.rank, line.text))
         except queue.Full:

@@ -106,13 +106,16 @@ def test_torchrun_runs_the_same_command(cluster, script):
 def test_a_failed_gang_ends_with_the_code_and_the_last_words_of_the_rank_that_failed(cluster, script, launcher):
     words = script("import sys\nif rank == 1:\n    print('no data', file=sys.stderr)\n    sys.exit(7)\nsleep(60)\n")
 
-    failed = cluster.jetq(
-        *("gang", "--nodes", "2", "--launcher", launcher, "--as-root", "--env", "OMP_NUM_THREADS=1", *words), code=7
-    )
+    how = ("--nodes", "2", "--launcher", launcher, "--as-root", "--env", "OMP_NUM_THREADS=1", "--id", f"bad-{launcher}")
+    failed = cluster.jetq("gang", *how, *words, code=7)
 
     assert "jetq: the gang failed: rank 1 on node-" in failed.stderr
     assert "exited with code 7" in failed.stderr
     assert "jetq: the last lines of the rank that failed first:\n    no data\n" in failed.stderr
+    assert "Traceback" not in failed.stdout
+    logs = cluster.jetq("job", "logs", f"bad-{launcher}").stdout
+    assert "[1] no data" in logs
+    assert ("Traceback" in logs) == (launcher == "torchrun"), "the launcher's own story is in the file"
 
 
 def test_a_command_that_no_node_has_is_a_refusal(cluster):

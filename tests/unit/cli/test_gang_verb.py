@@ -261,7 +261,8 @@ def test_while_it_waits_a_pipe_gets_a_line_for_each_reason_and_none_for_each_sec
     assert sum("pauses" in line for line in said) == 1
 
 
-def test_a_new_attempt_is_told_with_its_reason(stage, started, wait_until):
+@pytest.mark.parametrize("state", ["QUEUED", "RESERVED"])  # it may have its next nodes at once
+def test_a_new_attempt_is_told_with_its_reason(stage, started, wait_until, state):
     verb = started(*GANG, "--", "hostname")
     assert verb.stderr is not None
     stage.runs()
@@ -269,7 +270,7 @@ def test_a_new_attempt_is_told_with_its_reason(stage, started, wait_until):
     why = "rank 1 on b exited with code 3; attempt 2 follows, retry 1 of 1 for failures of the program"
     history = [{"at": 1, "what": "began", "node": "", "why": "attempt 1"}]
     history += [{"at": 2, "what": "ran", "node": node, "why": why, "ran": True} for node in "ab"]
-    stage.set("QUEUED", history=history, reason="pauses 5 s before its next attempt")
+    stage.set(state, history=history, reason="pauses 5 s before its next attempt")
     wait_until(lambda: verb.stderr.readline() == f"jetq: {why}\n", what="the reason")
     stage.set("SUCCEEDED", result={"code": 0})
 
