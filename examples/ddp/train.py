@@ -41,8 +41,8 @@ def main() -> None:
         parallel = DistributedDataParallel(model)
         for epoch in range(done + 1, asked.epochs + 1):
             loss, right = train(parallel, optimizer, asked, epoch, ranks)
-            say(f"epoch {epoch}/{asked.epochs} loss {loss:.4f} right {right:.0%}", flush=True)
             training.save({"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()})
+            say(f"epoch {epoch}/{asked.epochs} loss {loss:.4f} right {right:.0%}", flush=True)
 
 
 def arguments() -> argparse.Namespace:
@@ -94,7 +94,7 @@ def train(
         loss.backward()
         optimizer.step()
         total += torch.stack([loss.detach(), (answers.argmax(1) == kinds).float().mean()])
-        training.progress((epoch - 1) * asked.steps + step, asked.epochs * asked.steps, loss=loss.item())
+        training.progress((epoch - 1) * asked.steps + step, asked.epochs * asked.steps, loss=round(loss.item(), 4))
     all_reduce(total)
     loss_mean, right = (total / (asked.steps * ranks.world_size)).tolist()
     return loss_mean, right

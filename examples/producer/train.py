@@ -89,8 +89,8 @@ def watch(job: Job, ended: threading.Event) -> None:
 def describe(row: JobRow) -> str:
     """Say in a line where a job is: waiting and why, or running and how far."""
     if row.progress:
-        metrics = ", ".join(f"{name} {value}" for name, value in row.progress["metrics"].items())
-        return f"{row.state}, step {row.progress['step']} of {row.progress['total']}, {metrics}"
+        metrics = (f", {name} {value}" for name, value in row.progress["metrics"].items())
+        return f"{row.state}, step {row.progress['step']} of {row.progress['total']}{''.join(metrics)}"
     where = f" on {', '.join(row.nodes)}" if row.nodes else ""
     return f"{row.state}{where}" + (f": {row.reason}" if row.reason else "")
 
