@@ -73,28 +73,45 @@ class Host:
 class Lan:
     """Boards on one switch, as they are: each interface has another name, and bridges inside have one equal address."""
 
-    #: The switch has no address, so that any number of such networks live side by side.
-    network = "10.79.0.0/24"
     #: Inside each board.
     bridges: ClassVar = {"docker0": "172.17.0.1/16", "l4tbr0": "192.168.55.1/24"}
 
-    def __init__(self, interfaces: Sequence[str]) -> None:
-        """``interfaces``: the name of the cable's end in each board; boards are numbered from 1."""
+    def __init__(self, interfaces: Sequence[str], *, joined: bool = False) -> None:
+        """Describe one.
+
+        Args:
+            interfaces: the name of the cable's end in each board; boards are numbered from 1.
+            joined: this machine is on the switch, too, with an address. Of the others, which are all alike, any number
+                live side by side.
+        """
         self.interfaces = dict(enumerate(interfaces, start=1))
+        self._third = 1 + os.getpid() % 254 if joined else 0
         self._switch = f"jql{os.getpid()}{chr(ord('a') + next(_numbers) % 26)}"
 
     def name(self, board: int) -> str:
         """Return the name of its network namespace."""
         return f"{self._switch}-{board}"
 
+    @property
+    def network(self) -> str:
+        """What is on the switch."""
+        return f"10.79.{self._third}.0/24"
+
+    @property
+    def ours(self) -> str:
+        """The address of this machine on the switch, where it is joined."""
+        return f"10.79.{self._third}.254"
+
     def address(self, board: int) -> str:
         """Return its address on the switch."""
-        return f"10.79.0.{board}"
+        return f"10.79.{self._third}.{board}"
 
     def build(self) -> Lan:
         """Make them."""
         self.remove()  # of a run that was killed, under this pid
         ip("link", "add", self._switch, "type", "bridge")
+        if self._third:
+            ip("address", "add", f"{self.ours}/24", "dev", self._switch)
         ip("link", "set", self._switch, "up")
         for board, interface in self.interfaces.items():
             inside, near = ("-n", self.name(board)), f"{self._switch}v{board}"
@@ -128,6 +145,10 @@ class Lan:
     def pull(self, board: int) -> None:
         """Pull its cable out of the switch; the board itself does not see that."""
         ip("link", "set", f"{self._switch}v{board}", "nomaster")
+
+    def plug(self, board: int) -> None:
+        """Plug it in again."""
+        ip("link", "set", f"{self._switch}v{board}", "master", self._switch)
 
     def remove(self) -> None:
         """Leave nothing of them."""

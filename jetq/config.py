@@ -26,7 +26,16 @@ EXPORTED = frozenset(
             "JETQ_OUTPUT",
             "JETQ_JOBS_DIR",
         ),
-        *("JETQ_WORKDIR", "JETQ_GUARDED", "JETQ_MARK", "JETQ_EPOCH", "JETQ_PAGE", "JETQ_REJOINS", "JETQ_WORLD"),
+        *(
+            "JETQ_WORKDIR",
+            "JETQ_MEMBER",
+            "JETQ_GUARDED",
+            "JETQ_MARK",
+            "JETQ_EPOCH",
+            "JETQ_PAGE",
+            "JETQ_REJOINS",
+            "JETQ_WORLD",
+        ),
     }
 )
 #: Flags of the command line that have a twin of the same name but no field here.

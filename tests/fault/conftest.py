@@ -6,6 +6,7 @@ app            a producer's Celery app
 send           send(task name, *args, **options of send_task) -> job id
 send_to        send_to(url) -> send, for another broker
 host           another machine: a network namespace at the other end of a cable
+boards         three machines on one switch, with a broker and nodes of their own
 end_of         end_of(job id...) -> rows: waits until all have ended
 note           the file in which a body leaves the pids of its tree (tests/fault/probes.py reads it)
 story          the file in which bodies tell their starts and ends
@@ -17,7 +18,6 @@ A test that fails shows a timeline: what the nodes logged, and what the ledger k
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -33,57 +33,17 @@ from jetq import process, wire
 from jetq.config import Settings
 from jetq.errors import BrokerError
 from jetq.model.job import JobRow
-from jetq.service.facts import mark_key
 from jetq.store.redis import RedisStore, connect
+from tests.fault.boards import Boards
+from tests.fault.boards import boards as build_boards
+from tests.fault.node import Node
+from tests.fault.node import start as launch
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The nodes that a test has started.
-_STARTED = pytest.StashKey[list["Node"]]()
+_STARTED = pytest.StashKey[list[Node]]()
 #: The tasks that its nodes load.
 TASKS = Path(__file__).with_name("fault_tasks.py")
-
-
-class Node:
-    """A node started by ``jetq worker``."""
-
-    def __init__(self, name: str, url: str, popen: subprocess.Popen[str], log: Path, network: str) -> None:
-        self.name = name
-        self.url = url
-        self.popen = popen
-        self.key = mark_key(url, "jetq", name, network)
-        self._log = log
-
-    @property
-    def guard(self) -> int:
-        """The pid of the guard: the process that was started has become it."""
-        return self.popen.pid
-
-    @property
-    def log(self) -> str:
-        """What all its processes wrote."""
-        return self._log.read_text()
-
-    def pid_of(self, what: str) -> int:
-        """Return the pid of ``agent`` or of a lane (``tasks``, ``processes``)."""
-        words = {"agent": ["worker", "--name", self.name]}.get(what, ["_lane", what])
-        found = [pid for pid in process.marked(self.key) if _argv(pid)[2 : 2 + len(words)] == words]
-        return min(found)  # pool children carry the lane's command line too; the lane is the eldest
-
-    def left(self) -> list[int]:
-        """Return the pids of all its processes but the guard."""
-        return process.marked(self.key)
-
-    def wait(self, within_s: float = 20.0) -> int:
-        """Wait for its end and return the exit code."""
-        return self.popen.wait(within_s)
-
-    def power_off(self) -> None:
-        """Kill all its processes at once, the guard first: nobody is left to tell the ledger."""
-        for pid in (self.guard, *self.left()):
-            os.kill(pid, signal.SIGSTOP)
-        for pid in (self.guard, *self.left()):
-            os.kill(pid, signal.SIGKILL)
-        self.wait()
 
 
 class Story:
@@ -103,13 +63,6 @@ class Story:
     def told(self, what: str) -> Counter[str]:
         """Return how often each key was told to ``start`` or ``end``."""
         return Counter(words[0] for words in self.lines(what))
-
-
-def _argv(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-    except OSError:
-        return []
 
 
 @pytest.fixture
@@ -193,17 +146,8 @@ def start_node(
         if host is not None:
             argv = host.command(argv)
         before = run_of(ledger, name)
-        with log.open("w") as out:
-            popen = subprocess.Popen(
-                argv,
-                env={**os.environ, "JETQ_BROKER_URL": url, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-                text=True,
-            )
-        node = Node(name, url, popen, log, host.network if host else process.network())
+        network = host.network if host else process.network()
+        node = launch(argv, name=name, url=url, log=log, network=network, env=environment)
         started.append(node)
         if up:
             wait_until(
@@ -215,10 +159,14 @@ def start_node(
 
     yield start
     for node in started:
-        if node.popen.poll() is None:
-            os.kill(node.guard, signal.SIGKILL)
-            node.popen.wait(10)
-        process.sweep(node.key)
+        node.clear()
+
+
+@pytest.fixture
+def boards(tmp_path: Path) -> Iterator[Boards]:
+    """Give three boards on one switch; each has another host name (tests/fault/boards.py)."""
+    with build_boards(tmp_path, ("nano1", "nano2", "orin")) as made:
+        yield made
 
 
 @pytest.fixture
@@ -285,7 +233,7 @@ def jetq(redis_url: str) -> Callable[..., subprocess.CompletedProcess[str]]:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Add a timeline to the report of a test that failed while its nodes still run."""
     report = yield
-    nodes = item.stash.get(_STARTED, [])
+    nodes = [*item.stash.get(_STARTED, []), *getattr(getattr(item, "funcargs", {}).get("boards"), "nodes", [])]
     if report.when == "call" and report.failed and nodes:
         report.sections.append(("timeline", "\n".join(_timeline(nodes))))
     return report
