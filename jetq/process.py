@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NoReturn
 
+from jetq import procfs
 from jetq.errors import JetqError
+from jetq.procfs import environ, pids
 
 #: The environment variable by which a node knows its processes, however deep in the tree: dotted, outermost part first.
 MARK = "JETQ_MARK"
@@ -25,6 +27,10 @@ MARK = "JETQ_MARK"
 Stream = int | IO[bytes] | IO[str] | None
 DEVNULL = subprocess.DEVNULL
 PIPE = subprocess.PIPE
+
+#: What the kernel says of processes, for who uses this module.
+born, children, command, group = procfs.born, procfs.children, procfs.command, procfs.group
+network, place = procfs.network, procfs.place
 
 _HERE = Path(__file__).resolve().parent
 #: prctl(2): orphans of our descendants become our children instead of init's.
@@ -144,33 +150,6 @@ def become_subreaper() -> None:
         raise JetqError("this kernel offers no subreaper (Linux 3.4 or newer is needed)")
 
 
-def network() -> str:
-    """Return what tells this network namespace from others on the machine (they share its processes)."""
-    try:
-        return os.readlink("/proc/self/ns/net")
-    except OSError:
-        return ""
-
-
-def place() -> str:
-    """Return what tells this loopback interface from all others: the machine's boot and the network namespace."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        boot = ""
-    return f"{boot} {network()}"
-
-
-def children(pid: int | None = None) -> list[int]:
-    """Return the pids of a process's children (ours by default), zombies included."""
-    parent = os.getpid() if pid is None else pid
-    try:
-        tasks = list(Path(f"/proc/{parent}/task").iterdir())
-        return [int(word) for task in tasks for word in (task / "children").read_text().split()]
-    except (FileNotFoundError, ProcessLookupError):  # gone, or a kernel without PROC_CHILDREN
-        return [child for child in _pids() if _parent(child) == parent]
-
-
 def adopted(own: Iterable[int]) -> list[int]:
     """Return the children that we did not start ourselves. ``own``: pids of those we did."""
     return [pid for pid in children() if pid not in set(own)]
@@ -227,7 +206,7 @@ def marked(prefix: str | None, *, spare: str = "") -> list[int]:
         spare: markers that are this or lie below it are left out; so are this process and its parent.
     """
     out = []
-    for pid in set(_pids()) - {os.getpid(), os.getppid()}:
+    for pid in set(pids()) - {os.getpid(), os.getppid()}:
         mark = _mark_of(pid)
         wanted = bool(mark) if prefix is None else _is_below(mark, prefix)
         if wanted and not (spare and _is_below(mark, spare)):
@@ -244,19 +223,26 @@ def sweep(prefix: str, *, spare: str = "", within_s: float = 5.0) -> list[int]:
     return _kill_all(lambda: marked(prefix, spare=spare), within_s)
 
 
+def carriers(**variables: str) -> list[int]:
+    """Return the pids that were started with these variables in their environment, but for ours and our parent's."""
+    wanted = {f"{name}={value}".encode() for name, value in variables.items()}
+    others = set(pids()) - {os.getpid(), os.getppid()}
+    return sorted(pid for pid in others if wanted <= set(environ(pid)))
+
+
+def signal_all(found: Iterable[int], signum: int) -> None:
+    """Send a signal to each of these processes; who is gone meanwhile is none."""
+    for pid in found:
+        _kill(pid, signum)
+
+
 def sweep_carriers(within_s: float, **variables: str) -> list[int]:
     """Kill every process that was started with these variables in its environment, until none is left. Returns pids.
 
     Raises:
         JetqError: one of them is still there after ``within_s``; the message names it.
     """
-
-    def carriers() -> list[int]:
-        wanted = [f"{name}={value}".encode() for name, value in variables.items()]
-        others = set(_pids()) - {os.getpid(), os.getppid()}
-        return sorted(pid for pid in others if set(wanted) <= set(_environ(pid)))
-
-    return _kill_all(carriers, within_s)
+    return _kill_all(lambda: carriers(**variables), within_s)
 
 
 def _kill_all(find: Callable[[], list[int]], within_s: float) -> list[int]:
@@ -274,10 +260,6 @@ def _is_below(mark: str, prefix: str) -> bool:
     return mark == prefix or mark.startswith(prefix + ".")
 
 
-def _pids() -> list[int]:
-    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
-
-
 def _kill(pid: int, signum: int = signal.SIGKILL) -> bool:
     try:
         os.kill(pid, signum)
@@ -288,32 +270,4 @@ def _kill(pid: int, signum: int = signal.SIGKILL) -> bool:
 
 def _mark_of(pid: int) -> str:
     key = f"{MARK}=".encode()
-    return next((part[len(key) :].decode(errors="replace") for part in _environ(pid) if part.startswith(key)), "")
-
-
-def _environ(pid: int) -> list[bytes]:
-    """Return the environment that a process was started with."""
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:  # gone, or another user's
-        return []
-
-
-def born(pid: int) -> int | None:
-    """Return when a process started (clock ticks since boot): with its pid, its only name. None: it has ended."""
-    fields = _stat(pid)
-    return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
-
-
-def _parent(pid: int) -> int:
-    fields = _stat(pid)
-    return int(fields[1]) if fields else 0
-
-
-def _stat(pid: int) -> list[str]:
-    """Return what the kernel says of a process from its state on; [] if it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return []
-    return text[text.rindex(")") + 2 :].split()  # the name before it may hold anything
+    return next((part[len(key) :].decode(errors="replace") for part in environ(pid) if part.startswith(key)), "")

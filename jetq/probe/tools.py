@@ -26,7 +26,8 @@ _OPEN_MPI = re.compile(rb"\(Open MPI\)\s+v?(\d+)\.")
 
 def search_path(env: Mapping[str, str] = os.environ) -> str:
     """Return the PATH of ranks: the folder of this node's own Python first (its torchrun, its wheel's mpirun)."""
-    return os.pathsep.join([str(Path(sys.executable).parent), env.get("PATH", os.defpath)])
+    own, path = str(Path(sys.executable).parent), env.get("PATH") or os.defpath
+    return path if path.split(os.pathsep)[0] == own else f"{own}{os.pathsep}{path}"
 
 
 def torch() -> str | None:

@@ -1,31 +1,58 @@
-"""One process group that a member of a gang runs: started, read line by line, and ended with all that belongs to it."""
+"""Run what a member of a gang starts, a launcher or a daemon and all below it, and end it so that nothing is left.
+
+Processes of a member are found in three ways, each of which one may have left: they are in the group or session of the
+first one, they carry its variables in their environment (however far they have moved: ``setsid``, daemons), or they
+are descendants of one that was found. A run is over when its first process has exited and all the others are gone;
+whoever is left then gets SIGTERM, and after 2 s SIGKILL.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from jetq import process
 from jetq.config import EXPORTED
+from jetq.errors import JetqError
+from jetq.launch.causes import RootCause
 from jetq.launch.output import Line, Output
 from jetq.log import Log
 from jetq.probe.tools import search_path
+from jetq.service.spout import Spout
 
-#: What is read at once (bytes).
-_READ_BYTES = 65536
-#: Between two looks at whether a group has ended (s).
-_LOOK_S = 0.05
+#: From SIGTERM to SIGKILL: for ranks that shall end, and for what outlives its launcher (s).
+GRACE_S, LEFT_S = 10.0, 2.0
+#: Killed processes are waited for so long before ``end`` returns (s); a device may hold them.
+KILLED_S = 5.0
+#: ``close`` gives up on what cannot be killed after this long (s).
+CLOSE_S = 5.0
+#: Looks at what is left: the first wait and the longest (s).
+_LOOK_S, _LATER_S = 0.02, 0.5
+#: Longest name of the folder for temporary ones: Open MPI puts sockets some 70 characters below it, of at most 107.
+_SHORT = 24
+#: What the pipe of the output holds (bytes), where the kernel allows it.
+_PIPE_BYTES = 1024**2
 
 _log = Log("ranks")
 
 
+def environment(of_lane: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of ranks: the node's without what is its own business, and what the plan adds.
+
+    ``PATH`` begins with the folder of this Python: its torchrun and mpirun come first.
+    """
+    env = {name: value for name, value in of_lane.items() if name not in EXPORTED or name == process.MARK}
+    env.update(added)
+    return {**env, "PATH": search_path(env)}
+
+
 class RankProcess:
-    """Start, poll and end are called by one thread, which lives as long as the process may."""
+    """One program and all below it. One thread calls ``start``, ``poll``, ``end`` and ``close``, and outlives it."""
 
     def __init__(
         self,
@@ -37,61 +64,166 @@ class RankProcess:
         take: Callable[[Line], None],
         mark: str,
     ) -> None:
-        """``env``: added to this process's own; ``mark``: a variable in it that all descendants are known by."""
-        self._argv, self._cwd, self._output, self._take = argv, cwd, output, take
-        self._tmp = tempfile.mkdtemp(prefix="jetq-")
-        ours = {name: value for name, value in os.environ.items() if name not in EXPORTED or name == process.MARK}
-        self._env = {**ours, "PATH": search_path(), "TMPDIR": self._tmp, **env}
-        self._mark = {mark: env[mark]}
+        """Prepare it.
+
+        Args:
+            argv: program (found on the PATH of ranks) and arguments.
+            env: added to this process's own (``environment``); without a TMPDIR it gets one of its own.
+            cwd: folder it starts in.
+            output: cuts what it writes, stdout and stderr together, into lines.
+            take: gets each line, in another thread. It may be slow, or raise OSError or JetqError: lines are dropped.
+            mark: variable in ``env`` by which all of its processes are known, and nobody else's.
+        """
+        self._argv, self._cwd, self._output, self._take = list(argv), cwd, output, take
+        self._env, self._mark = environment(os.environ, env), {mark: env[mark]}
+        self._own_tmp = "TMPDIR" not in env
         self._child: process.Child | None = None
-        self._reader: threading.Thread | None = None
+        self._spout: Spout | None = None
+        self._tmp: str | None = None
+        self._known: dict[int, int] = {}  # pids that were found -> their births
+        self._leads = True  # its number is still its group's, and nobody else's
+        self._left_s: float | None = None  # since when its first process has gone and others are left
 
     def start(self) -> None:
-        """Start it.
+        """Start it, tied to the thread that calls.
 
         Raises:
-            JetqError: there is no such program.
+            JetqError: no such program or folder, it may not be run, or there is no room for temporary files.
         """
+        env = dict(self._env)
+        if self._own_tmp:
+            try:
+                env["TMPDIR"] = self._tmp = _short_folder()
+            except OSError as exc:
+                raise JetqError(f"no folder for temporary files can be made: {exc}") from exc
         read_fd, write_fd = os.pipe()
         try:
-            self._child = process.spawn(self._argv, env=self._env, cwd=self._cwd, stdout=write_fd, stderr=write_fd)
+            _widen(write_fd)
+            self._child = process.spawn(self._argv, env=env, cwd=self._cwd, stdout=write_fd, stderr=write_fd)
+        except JetqError:
+            os.close(read_fd)
+            self._remove_tmp()
+            raise
         finally:
             os.close(write_fd)
-        self._reader = threading.Thread(target=self._read, args=(read_fd,), name="ranks", daemon=True)
-        self._reader.start()
+        self._spout = Spout(read_fd, self._output, self._take)
+
+    @property
+    def pid(self) -> int | None:
+        """The process that was started."""
+        return self._child.pid if self._child else None
+
+    @property
+    def dropped(self) -> int:
+        """How many lines nobody took."""
+        return self._spout.dropped if self._spout else 0
+
+    @property
+    def cause(self) -> RootCause | None:
+        """The rank that failed first, once the launcher has named it."""
+        return self._spout.cause if self._spout else None
+
+    def tail(self, rank: int | None) -> list[str]:
+        """Return the last lines of a rank, or of the launcher (None)."""
+        return self._spout.tail(rank) if self._spout else []
 
     def poll(self) -> int | None:
-        """Return its exit code, below 0 for a signal; None while it runs."""
-        return self._child.poll() if self._child else None
+        """Return the exit code, below 0 for a signal, once nothing of it is left; None while anything runs."""
+        code = self._child.poll() if self._child else None
+        if code is None:
+            return None
+        left = self._left()
+        if not left:
+            return code
+        if self._left_s is None:
+            self._left_s = time.monotonic()
+            _log.warning("ranks.outlive", pid=self.pid, code=code, pids=left)
+            process.signal_all(left, signal.SIGTERM)
+        elif time.monotonic() - self._left_s > LEFT_S:
+            process.signal_all(left, signal.SIGKILL)
+        return None
 
-    def end(self, grace_s: float) -> None:
-        """Ask all that belongs to it to end; kill what has not after the grace."""
+    def end(self, grace_s: float = GRACE_S) -> int | None:
+        """Ask all to end, then kill them. Returns the exit code; None: something is left (``close`` names it)."""
         if self._child is None:
-            return
-        self._child.terminate()
-        end_s = time.monotonic() + grace_s
-        while time.monotonic() < end_s and self._child.poll() is None:
-            time.sleep(_LOOK_S)
-        process.kill_group(self._child.pid, signal.SIGKILL)
-        self._child.wait(grace_s)
+            return None
+        self._signal(signal.SIGTERM)
+        if not self._is_gone(grace_s):
+            end_s, pause_s = time.monotonic() + KILLED_S, _LOOK_S
+            self._signal(signal.SIGKILL)
+            while not self._is_gone(pause_s) and time.monotonic() < end_s:
+                self._signal(signal.SIGKILL)
+                pause_s = min(pause_s * 2, _LATER_S)
+        return None if self._left() else self._child.poll()
 
-    def close(self) -> None:
-        """Kill what is left of it, and take the rest of its output.
+    def close(self, within_s: float = CLOSE_S) -> None:
+        """Leave nothing: processes are killed, the last lines are given away, temporary files are removed.
 
         Raises:
-            JetqError: something cannot be killed.
+            JetqError: a process is still there; the message names it. It may be called again.
         """
-        if self._child is not None:
-            process.kill_group(self._child.pid, signal.SIGKILL)
-        process.sweep_carriers(5.0, **self._mark)
-        if self._reader is not None:
-            self._reader.join(5.0)
-        shutil.rmtree(self._tmp, ignore_errors=True)
+        end_s = time.monotonic() + within_s
+        while left := self._left():
+            self._signal(signal.SIGKILL)
+            if time.monotonic() > end_s:
+                names = ", ".join(f"{pid} ({process.command(pid)})" for pid in left)
+                raise JetqError(f"processes {names} cannot be killed; look at them with `ps` (state D: a device)")
+            self._is_gone(_LOOK_S)
+        if self._spout is not None and not self._spout.close(max(1.0, end_s - time.monotonic())):
+            _log.warning("output.unread", pid=self.pid)
+        self._remove_tmp()
 
-    def _read(self, fd: int) -> None:
-        with open(fd, "rb", buffering=0) as pipe:
-            while data := pipe.read(_READ_BYTES):
-                for line in self._output.feed(data):
-                    self._take(line)
-        for line in self._output.close():
-            self._take(line)
+    def _signal(self, signum: int) -> None:
+        left = self._left()
+        if self._child is not None and self._leads and signum == signal.SIGKILL:
+            process.kill_group(self._child.pid, signum)  # at once, so that none slips away between look and signal
+        process.signal_all(left, signum)
+
+    def _is_gone(self, within_s: float) -> bool:
+        """Wait until nothing is left."""
+        end_s, pause_s = time.monotonic() + within_s, _LOOK_S
+        while self._left():
+            rest_s = end_s - time.monotonic()
+            if rest_s <= 0:
+                return False
+            time.sleep(min(pause_s, rest_s))
+            pause_s = min(pause_s * 1.5, _LATER_S)
+        return True
+
+    def _left(self) -> list[int]:
+        """Return the pids of all of it that run."""
+        found = set(process.carriers(**self._mark))
+        exited = self._child is None or self._child.poll() is not None  # before the look: what it left has its group
+        if self._child is not None and self._leads:
+            mates = process.group(self._child.pid)
+            found.update(mates)
+            self._leads = bool(mates) or not exited
+        found.update(pid for pid, birth in self._known.items() if process.born(pid) == birth)
+        waiting = list(found)
+        while waiting:
+            for pid in process.children(waiting.pop()):
+                if pid not in found:
+                    found.add(pid)
+                    waiting.append(pid)
+        births = {pid: process.born(pid) for pid in found}
+        self._known = {pid: birth for pid, birth in births.items() if birth is not None}
+        first = {self._child.pid} if self._child is not None and not exited else set()
+        return sorted(first | set(self._known))
+
+    def _remove_tmp(self) -> None:
+        if self._tmp is not None:
+            shutil.rmtree(self._tmp, ignore_errors=True)
+            self._tmp = None
+
+
+def _short_folder() -> str:
+    usual = tempfile.gettempdir()
+    base = next((x for x in (usual, "/tmp", "/var/tmp") if len(x) <= _SHORT and os.access(x, os.W_OK | os.X_OK)), usual)
+    return tempfile.mkdtemp(prefix="jetq-", dir=base)
+
+
+def _widen(fd: int) -> None:
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    except OSError:  # more than this user may have: the usual 64 KiB do
+        return

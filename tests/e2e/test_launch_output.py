@@ -1,91 +1,132 @@
-"""What the real torchrun and mpirun write is read as what their ranks said, and who failed first is known."""
+"""The real torchrun and mpirun, run as a member runs them: what ranks say, who failed first, how it ends."""
 
 from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from jetq.launch.base import Member, Plan, Run
+import pytest
+
+from jetq import ids, process
+from jetq.launch.base import Member, Run, Start
 from jetq.launch.causes import RootCause
 from jetq.launch.output import Line, Output
 from jetq.launch.plans import plan
 from jetq.model.gang import GangSpec
+from jetq.service.ranks import RankProcess
 
-BIN = Path(sys.executable).parent
 RANK = """
-import os, sys
+import os, signal, sys
 from time import sleep
 rank = int(os.environ["RANK"])
 print("hello from", rank)
 print("broken", end=" "); sleep(0.2); print("line")
-if rank == 3:
-    {fails}
-sleep(60)
+{then}
+sleep(600)
 """
 
 
-def planned(folder: Path, launcher: str, fails: str, nodes: int, ranks: int) -> Plan:
-    program = folder / "rank.py"
-    program.write_text(RANK.format(fails=fails))
-    spec = GangSpec((sys.executable, str(program)), nodes, nodes, ranks, 0.1, launcher=launcher, as_root=True)
-    members = []
-    for number in range(nodes):
-        place = folder / f"n{number}"
-        (place / "work").mkdir(parents=True)
-        members.append(Member(f"n{number}", "127.0.0.1", "127.0.0.0/8", "lo", str(place), 8.0, open_mpi=5))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    return plan(spec, members, Run("r1", port))
+class Running:
+    """What one member of a plan runs."""
 
-
-def written(made: Plan) -> list[bytes]:
-    """Run what a plan starts, until the last has ended; return what each wrote.
-
-    Then the others are ended: a torchrun whose peer has failed does not hear of it.
-    """
-    starts = [start for start in made.starts if start.argv]
-    running = []
-    for start in starts:
+    def __init__(self, start: Start, launcher: str, world_size: int) -> None:
+        self.lines: list[Line] = []
+        self.mark = {"JETQ_MEMBER": ids.random64()}
         for path, text in start.files.items():
             Path(path).write_text(text)
-        env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **start.env}
-        with open(f"{start.cwd}.out", "wb") as out:
-            running.append(subprocess.Popen(start.argv, env=env, cwd=start.cwd, stdout=out, stderr=out))
-    try:
-        running[-1].wait(90)
-    finally:
-        for process in running:
-            process.terminate()
-        for process in running:
-            process.wait(30)
-    return [Path(f"{start.cwd}.out").read_bytes() for start in starts]
+        output = Output.of_torchrun(start.ranks) if launcher == "torchrun" else Output.of_mpirun(5, world_size)
+        self.ranks = RankProcess(
+            start.argv,
+            env={**start.env, **self.mark},
+            cwd=start.cwd,
+            output=output,
+            take=self.lines.append,
+            mark="JETQ_MEMBER",
+        )
+        self.ranks.start()
 
 
-def test_each_torchrun_tells_of_its_own_ranks_by_their_global_numbers(tmp_path: Path):
-    made = planned(tmp_path, "torchrun", "sys.exit(3)", nodes=2, ranks=2)
-    texts = written(made)
-    lines: list[Line] = []
-    causes = []
-    for start, text in zip(made.starts, texts, strict=True):
-        output = Output.of_torchrun(start.ranks)
-        lines += output.feed(text) + output.close()
-        causes.append(output.cause)
+@pytest.fixture
+def gang(tmp_path: Path) -> Iterator[Callable[[str, str], list[Running]]]:
+    """Give ``gang(launcher, what its ranks do) -> [running]``: four ranks of two members on this machine."""
+    made: list[Running] = []
 
-    assert {line for line in lines if line.text.startswith("hello")} == {Line(n, f"hello from {n}") for n in range(4)}
-    assert {line.rank for line in lines if line.text == "broken line"} == {0, 1, 2, 3}
-    assert causes[1] == RootCause(3, 3, "exited with code 3")
+    def start(launcher: str, then: str) -> list[Running]:
+        program = tmp_path / "rank.py"
+        program.write_text(RANK.format(then=then))
+        spec = GangSpec((sys.executable, str(program)), 2, 2, 2, 0.1, launcher=launcher, as_root=True)
+        members = []
+        for number in range(2):
+            place = tmp_path / f"n{number}"
+            (place / "work").mkdir(parents=True)
+            members.append(Member(f"n{number}", "127.0.0.1", "127.0.0.0/8", "lo", str(place), 8.0, open_mpi=5))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        for one in plan(spec, members, Run("r1", port)).starts:
+            if one.argv:
+                made.append(Running(one, launcher, 4))
+        return made
+
+    yield start
+    for running in made:
+        running.ranks.close(20)
 
 
-def test_mpirun_tells_of_all_ranks(tmp_path: Path):
-    made = planned(tmp_path, "mpirun", "os.kill(os.getpid(), 9)", nodes=2, ranks=2)
-    (text,) = written(made)
-    output = Output.of_mpirun(5, 4)
-    lines = output.feed(text) + output.close()
+def all_spoke(running: list[Running]) -> bool:
+    """Tell whether all ranks have said all; what they say is theirs."""
+    lines = [line for one in running for line in one.lines]
+    hellos = {line for line in lines if line.text.startswith("hello")}
+    broken = [line.rank for line in lines if line.text == "broken line"]
+    assert hellos <= {Line(number, f"hello from {number}") for number in range(4)}
+    return len(hellos) == 4 and sorted(broken, key=str) == [0, 1, 2, 3]
 
-    assert {line for line in lines if line.text.startswith("hello")} == {Line(n, f"hello from {n}") for n in range(4)}
-    assert {line.rank for line in lines if line.text == "broken line"} == {0, 1, 2, 3}
-    assert output.cause == RootCause(3, -9, "was killed by signal 9 (SIGKILL)")
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
+@pytest.mark.parametrize(
+    ("then", "cause"),
+    [
+        ("if rank == 3: sys.exit(3)", RootCause(3, 3, "exited with code 3")),
+        ("if rank == 3: os.kill(os.getpid(), 9)", RootCause(3, -9, "was killed by signal 9 (SIGKILL)")),
+    ],
+    ids=["exits", "is killed"],
+)
+def test_each_rank_is_heard_and_the_first_that_fails_is_known(gang, wait_until, launcher, then, cause):
+    running = gang(launcher, f"sleep(1)\n{then}")
+    last = running[-1].ranks
+
+    wait_until(lambda: last.poll() is not None, within_s=90, what="the end of the member whose rank failed")
+    for one in running:
+        one.ranks.end()
+        one.ranks.close(20)
+
+    assert all_spoke(running)
+    assert last.cause == cause
+    assert last.tail(3)[-1] == "broken line"
+    assert not [pid for one in running for pid in process.carriers(**one.mark)]
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
+def test_ranks_that_ignore_sigterm_are_ended_with_their_launchers(gang, wait_until, launcher):
+    running = gang(launcher, "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf')")
+    wait_until(
+        lambda: [line.text for one in running for line in one.lines].count("deaf") == 4, within_s=90, what="four ranks"
+    )
+    folders = [folder for one in running for pid in process.carriers(**one.mark) for folder in _temporary(pid)]
+
+    codes = [one.ranks.end(grace_s=1) for one in running]
+    for one in running:
+        one.ranks.close(20)
+
+    assert None not in codes
+    assert not [pid for one in running for pid in process.carriers(**one.mark)]
+    assert folders
+    assert not [folder for folder in folders if Path(folder).exists()]
+
+
+def _temporary(pid: int) -> list[str]:
+    words = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    return [word.partition("=")[2] for word in words if word.startswith("TMPDIR=")]
