@@ -29,6 +29,7 @@ def main() -> int:
             nodes=asked.nodes,
             ranks=asked.ranks,
             launcher=asked.launcher,
+            as_root=asked.as_root,
             workdir=WORKDIR,
             env={"OMP_NUM_THREADS": "1"},
             retries=1,  # the script resumes from its checkpoint
@@ -47,6 +48,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--nodes", default="1:4", help="how many, or MIN:MAX (1:4)")
     parser.add_argument("--ranks", type=int, default=1, help="on each node (1)")
     parser.add_argument("--launcher", choices=("torchrun", "mpirun"), default="torchrun")
+    parser.add_argument("--as-root", action="store_true", help="let mpirun run as root")
     parser.add_argument("--epochs", type=int, default=3, help="(3)")
     parser.add_argument("--broker", help="URL (JETQ_BROKER_URL, else the `jetq up` of this machine)")
     return parser.parse_args()

@@ -105,7 +105,7 @@ def free_port() -> int:
 
 @pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
 def test_the_example_learns_and_its_next_attempt_goes_on(tmp_path, launcher):
-    train = ("python", str(DDP / "train.py"), "--epochs")
+    train = ("python", str(DDP / "train.py"), "--steps", "25", "--epochs")
     gang = Gang(tmp_path, launcher, *train, "3")
 
     learned = losses(gang.run())
@@ -117,7 +117,7 @@ def test_the_example_learns_and_its_next_attempt_goes_on(tmp_path, launcher):
     assert "attempt 2 resumes after epoch 3" in again
     assert list(losses(again)) == [4]
     assert losses(again)[4] < learned[3] * 1.2
-    assert gang.reported()["step"] == gang.reported()["total"] == 4 * 40
+    assert gang.reported()["step"] == gang.reported()["total"] == 4 * 25
     assert (tmp_path / "a" / "work" / "checkpoints" / "checkpoint.pt").exists()
 
 
