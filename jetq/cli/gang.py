@@ -199,6 +199,9 @@ class _Attached:
             self._view.talk(f"it has ended: {self._to_the_end().state}")
         except NoSuchJob:
             self._view.talk("nothing was sent")
+        except BrokerDown:
+            self._view.talk(f"it may run on; once the broker is back: jetq job cancel {job_id}")
+            raise
         except KeyboardInterrupt:
             self._view.talk(f"it has been asked to end; see whether it has: jetq job show {job_id}")
 

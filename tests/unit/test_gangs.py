@@ -75,6 +75,14 @@ def test_the_same_gang_under_the_same_id_is_sent_once(cluster, workdir):
         cluster.gang(COMMAND, nodes=2, workdir=workdir, job_id="mine")
 
 
+def test_an_id_stays_its_gangs_own_when_that_has_ended(cluster):
+    cluster.gang(["hostname"], job_id="mine").cancel()
+
+    assert cluster.gang(["hostname"], job_id="mine").row().state == "CANCELLED"
+    with pytest.raises(PublishRefused, match="the id is in use by other work"):
+        cluster.gang(["uptime"], job_id="mine")
+
+
 def test_a_gang_that_was_taken_is_known_though_its_nodes_have_left(cluster, workdir):
     cluster.gang(COMMAND, nodes=2, workdir=workdir, job_id="mine")
     cluster._store.leave("a", cluster.nodes()[0].epoch)

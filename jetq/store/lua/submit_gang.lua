@@ -8,8 +8,7 @@
 local id, key = A[1], P .. 'job:' .. A[1]
 local old = call('HMGET', key, 'state', 'digest', 'name')
 if old[1] then
-  if TERMINAL[old[1]] then return 'done\t' .. old[1] .. '\t' end
-  if old[2] == A[2] then return 'same\t' .. old[1] .. '\t' end
+  if old[2] == A[2] then return (TERMINAL[old[1]] and 'done' or 'same') .. '\t' .. old[1] .. '\t' end
   return 'refused\t' .. old[1] .. '\tthe id is in use by other work (' .. (old[3] or '?') .. ')'
 end
 if A[10] ~= '' and call('EXPIRE', P .. 'blob:' .. A[10], A[11]) == 0 then

@@ -16,6 +16,7 @@ import pytest
 
 from jetq import JetQ
 from jetq.model.job import JobRow
+from jetq.service import following
 
 GANG = ("gang", "--id", "mine", "--nodes", "2")
 
@@ -439,3 +440,63 @@ def test_python_follows_a_gang_that_runs(stage, jetq):
     first = next(lines)
     stage.set("SUCCEEDED", result={"code": 0})
     assert [first, *lines] == ["[0] one", "[1] two"]
+
+
+@pytest.fixture
+def frail(yard, start_broker, monkeypatch, wait_until):
+    """Give a stage on a broker of its own, and that broker."""
+    server = start_broker(appendonly=True)
+    monkeypatch.setenv("JETQ_BROKER_URL", server.url)
+    own = type(yard)(server.url)
+    for name in "ab":
+        own.node(name, tasks=("gang.member",))
+    return server, Stage(own, wait_until)
+
+
+def test_a_broker_that_comes_back_is_waited_for(frail, started, wait_until):
+    server, stage = frail
+    verb = started(*GANG, "--", "hostname")
+    assert verb.stderr is not None
+    stage.runs()
+    wait_until(lambda: "runs on a, b" in verb.stderr.readline(), what="what it says of the run")
+    server.kill()
+    wait_until(lambda: "the broker does not answer; the gang goes on" in verb.stderr.readline(), what="its words")
+    server.start()
+    stage.write((0, "still here"))
+    stage.set("SUCCEEDED", result={"code": 0})
+
+    out, _ = verb.communicate(timeout=30)
+    assert (verb.returncode, out) == (0, "[0] still here\n")
+
+
+def test_a_broker_that_stays_away_is_exit_69(frail, jetq, monkeypatch):
+    server, stage = frail
+    monkeypatch.setattr(following, "BROKER_PATIENCE_S", 0.2)
+    jetq(*GANG, "--detach", "--", "hostname")
+    stage.runs()
+    looked = following.Look
+
+    def killing(*args, **fields):
+        server.kill()
+        return looked(*args, **fields)
+
+    monkeypatch.setattr(following, "Look", killing)
+    code, _, err = jetq(*GANG, "--", "hostname")
+
+    assert code == 69
+    assert "the broker does not answer" in err.splitlines()[-1]
+
+
+def test_a_cancel_that_does_not_reach_the_broker_says_so(frail, started, wait_until):
+    server, stage = frail
+    verb = started(*GANG, "--", "hostname")
+    assert verb.stderr is not None
+    stage.runs()
+    wait_until(lambda: "runs on a, b" in verb.stderr.readline(), what="what it says of the run")
+    server.kill()
+    wait_until(lambda: "the broker does not answer; the gang goes on" in verb.stderr.readline(), what="its words")
+    verb.send_signal(signal.SIGINT)
+
+    _, err = verb.communicate(timeout=30)
+    assert verb.returncode == 69
+    assert "it may run on; once the broker is back: jetq job cancel mine" in err
