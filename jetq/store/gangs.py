@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from jetq.errors import UsageError
 from jetq.model.gang import GangSpec
 from jetq.model.job import JobState
 from jetq.model.members import MEMBER_TASK, Foreseen, GangView, Kept, MemberView, Report
@@ -68,10 +69,16 @@ class GangSide(Link):
         names = sorted({record["name"] for record, _ in records.values()})
         runs = self._read_all(*(("LRANGE", f"{self.prefix}gang.runs:{name}", 0, 1) for name in names)) if names else []
         lasted = {name: tuple(float(x) for x in times) for name, times in zip(names, runs, strict=True)}
-        return [
-            gang_view(job, record, said, [views[member] for member in members[job]], lasted[record["name"]])
-            for job, (record, said) in records.items()
-        ]
+        found_gangs = []
+        for job, (record, said) in records.items():
+            try:
+                mine = [views[member] for member in members[job]]
+                found_gangs.append(gang_view(job, record, said, mine, lasted[record["name"]]))
+            except (UsageError, TypeError) as exc:  # another version of jetq has sent it; it may not hold up the others
+                self._run(
+                    "cancel", job, f"this version of jetq cannot read what it asks for: {exc}", *seed(), self._ttl_s
+                )
+        return found_gangs
 
     def rooms(self) -> list[Room]:
         """Return all nodes that are there, and who holds what on them until when."""
@@ -206,13 +213,19 @@ def member_view(job_id: str, record: Mapping[str, str]) -> MemberView:
     """Return a member from its record. One that is not there any more was lost."""
     state = JobState(record.get("state") or "FAILED")
     result = record.get("result", "")
+    report, unreadable = None, ""
+    if state is JobState.SUCCEEDED:
+        try:
+            report = Report.parse(result)
+        except (ValueError, TypeError, KeyError) as exc:
+            unreadable = f"its report cannot be read: {exc}"
     return MemberView(
         job_id,
         int(record.get("index") or 0),
         record.get("node", ""),
         state,
-        Report.parse(result) if state is JobState.SUCCEEDED and result else None,
-        record.get("error") or record.get("reason") or ("" if record else "its record is gone"),
+        report,
+        unreadable or record.get("error") or record.get("reason") or ("" if record else "its record is gone"),
         cast(Any, record.get("cost") or ("app" if record else "infra")),  # its body raised; its record is gone
         _float(record.get("lost_at")) or _float(record.get("finished_at")) or 0.0,
     )

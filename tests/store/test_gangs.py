@@ -344,3 +344,29 @@ def test_a_gang_that_stands_nowhere_is_found_by_the_audit(gangs) -> None:
 
     assert gangs.store.audit(gangs.epoch, gangs.term, "", limit=10)[1] == ["g"]
     assert gangs.view().id == "g"
+
+
+def test_a_gang_of_another_version_of_jetq_does_not_hold_up_the_others(gangs) -> None:
+    gangs.submit(job_id="new")
+    spec = json.loads(gangs.store.client.hget(f"{gangs.store.prefix}job:new", "spec"))
+    gangs.store.client.hset(f"{gangs.store.prefix}job:new", "spec", json.dumps(spec | {"colour": "red"}))
+    gangs.submit(job_id="old")
+
+    assert [gang.id for gang in gangs.store.gangs()] == ["old"]
+    row = gangs.store.job("new")
+    assert row.state == "CANCELLED"
+    assert "colour" in row.reason
+
+
+def test_a_report_that_cannot_be_read_is_a_failure_of_the_member(gangs) -> None:
+    gangs.node("a")
+    gangs.submit(1)
+    gangs.reserve("a")
+    (member,) = gangs.view().members
+    token = gangs.claim(member)
+    gangs.store.settle(member.job_id, token, "c-a", "SUCCEEDED", result='"well"')
+
+    (member,) = gangs.view().members
+
+    assert (member.report, member.cost) == (None, "app")
+    assert "cannot be read" in member.error

@@ -31,6 +31,7 @@ if state == 'SUCCEEDED' then
   local runs = P .. 'gang.runs:' .. j[4]
   call('LPUSH', runs, stamp(math.max(now() - (j[5] or now()), 0.001)))
   call('LTRIM', runs, 0, 1)
+  call('EXPIRE', runs, 90 * 86400)
   close(id, nil, state, 'result', '{"code": 0}', false, A[14], salt)
 elseif state == 'FAILED' then
   close(id, nil, state, 'error', A[6], false, A[14], salt)
