@@ -15,6 +15,8 @@ from jetq.store.base import Reader
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 0.25
 #: Following outlives a broker that is away for so long (s): the gang goes on meanwhile.
 BROKER_PATIENCE_S = 30.0
+#: Between two times that missed lines are told (s).
+MISSED_EVERY_S = 5.0
 #: Lines of one look.
 LIMIT = 500
 
@@ -25,9 +27,26 @@ class Look:
 
     row: JobRow
     lines: Sequence[GangLine] = ()
-    missed: int = 0  # lines before these that the ledger no longer had
+    missed: int = 0  # lines that the ledger no longer had, since this was last told
     place: str = ""  # whoever goes on from here misses nothing
     away: bool = False  # the broker does not answer; the row is an old one
+
+
+class Missed:
+    """Counts lines that were missed, and tells of them now and then: a flood of words would be no better."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._told_s = float("-inf")
+
+    def told(self, more: int, *, at_end: bool) -> int:
+        """Take some more, and return how many to tell of now."""
+        self._count += more
+        now_s = time.monotonic()
+        if not self._count or (now_s - self._told_s < MISSED_EVERY_S and not at_end):
+            return 0
+        count, self._count, self._told_s = self._count, 0, now_s
+        return count
 
 
 def follow(ledger: Reader, job_id: str, *, after: str = "") -> Iterator[Look]:
@@ -38,6 +57,7 @@ def follow(ledger: Reader, job_id: str, *, after: str = "") -> Iterator[Look]:
         BrokerDown: for 30 s.
     """
     row: JobRow | None = None
+    missed = Missed()
     seen_s, look_s = time.monotonic(), FIRST_LOOK_S
     while True:
         try:
@@ -53,7 +73,7 @@ def follow(ledger: Reader, job_id: str, *, after: str = "") -> Iterator[Look]:
             raise NoSuchJob(job_id)
         seen_s, changed = time.monotonic(), bool(lines) or found != row
         row = found
-        yield Look(row, lines, _number(after) - _number(before) - len(lines), after)
+        yield Look(row, lines, missed.told(_number(after) - _number(before) - len(lines), at_end=row.ended), after)
         if row.ended and not lines:
             return
         look_s = FIRST_LOOK_S if changed else min(look_s * 1.4, LAST_LOOK_S)

@@ -133,6 +133,15 @@ def test_whoever_reads_late_is_told_what_was_missed_and_where_it_is(stage, jetq)
     assert "was there already, nothing was sent" in err
 
 
+def test_missed_lines_are_told_of_now_and_then(monkeypatch):
+    missed = following.Missed()
+
+    assert [missed.told(more, at_end=False) for more in (0, 7, 5, 4)] == [0, 7, 0, 0]
+    assert missed.told(1, at_end=True) == 10
+    monkeypatch.setattr(following, "MISSED_EVERY_S", 0.0)
+    assert [missed.told(more, at_end=False) for more in (3, 0, 2)] == [3, 0, 2]
+
+
 def test_json_is_an_object_for_each_line_and_then_the_job(stage, played):
     def play() -> None:
         stage.runs()
