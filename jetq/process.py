@@ -230,6 +230,11 @@ def carriers(**variables: str) -> list[int]:
     return sorted(pid for pid in others if wanted <= set(environ(pid)))
 
 
+def carries(pid: int, variable: str) -> bool:
+    """Tell whether a process was started with a variable of this name in its environment."""
+    return any(part.startswith(f"{variable}=".encode()) for part in environ(pid))
+
+
 def signal_all(found: Iterable[int], signum: int) -> None:
     """Send a signal to each of these processes; who is gone meanwhile is none."""
     for pid in found:

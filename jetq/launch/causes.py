@@ -2,7 +2,8 @@
 
 torchrun's report names all failures and ends with the ``Root Cause (first observed failure)``; the rank in it is the
 global one, and a code below 0 is a signal. mpirun names one process in a block between rules of dashes: by its exit
-code, its signal, or its call of MPI_Abort, whose code Open MPI 4 says itself and 5 lets the rank say.
+code, its signal, or its call of MPI_Abort, whose code Open MPI 4 says itself and 5 lets the rank say. Where several
+ranks end at one time, 5 mostly names none; so the shell around each rank says how it ended (``jetq.launch.mpirun``).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _EXITED = re.compile(r"Process name: \[(?:\[\d+,\d+\]|[^\],]+),(\d+)\] Exit code
 _KILLED = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on signal (\d+)")
 _ABORTED = re.compile(r"MPI_ABORT was invoked on rank (\d+) in communicator MPI_COMM_WORLD with errorcode (-?\d+)")
 _CALLED_ABORT = re.compile(r'process rank (\d+) with PID \d+ on node \S+ calling "abort"')
+_TOLD = re.compile(r"jetq: rank (\d+) exited with code (\d+)")
 _ERRORCODE = re.compile(r"\bErrorcode: (-?\d+)")
 
 
@@ -43,6 +45,7 @@ class Causes:
 
     def __init__(self) -> None:
         self._block: list[str] = []
+        self._told: RootCause | None = None
         self._found: RootCause | None = None
 
     def take(self, text: str) -> None:
@@ -55,10 +58,19 @@ class Causes:
         elif len(self._block) < _BLOCK_LINES:
             self._block.append(text)
 
+    def take_end(self, rank: int, text: str) -> bool:
+        """Read a rank's line if it says how the rank ended. False: it is the rank's own word."""
+        found = _TOLD.fullmatch(text)
+        if found is None or int(found[1]) != rank:
+            return False
+        if self._told is None:
+            self._told = _exited(rank, int(found[2]))
+        return True
+
     @property
     def first(self) -> RootCause | None:
-        """The cause, once the launcher has named it."""
-        return self._found or _cause(self._block)
+        """The cause, once the launcher has named it, or a rank has told that it failed."""
+        return self._found or _cause(self._block) or self._told
 
 
 def with_code(cause: RootCause, said: Sequence[str]) -> RootCause:
@@ -83,7 +95,7 @@ def _cause(block: Sequence[str]) -> RootCause | None:
         return _torchrun(block[block.index(_TORCHRUN) + 1 :])
     text = " ".join(" ".join(block).split())
     if found := _EXITED.search(text):
-        return RootCause(int(found[1]), int(found[2]), ending(int(found[2])))
+        return _exited(int(found[1]), int(found[2]))
     if found := _KILLED.search(text):
         return RootCause(int(found[1]), -int(found[2]), ending(-int(found[2])))
     if found := _ABORTED.search(text):
@@ -103,6 +115,12 @@ def _torchrun(lines: Sequence[str]) -> RootCause | None:
     if any(map(_TRACE.search, lines)) and said:  # a program with torch's @record says what it was
         why = f"{why} ({said[-1][:_LONGEST]})"
     return RootCause(int(rank[1]), int(code[1]), why)
+
+
+def _exited(rank: int, code: int) -> RootCause:
+    """Return the cause that a shell's exit code tells of: above 128 it stands for a signal."""
+    own = 128 - code if 128 < code <= 128 + signal.NSIG else code
+    return RootCause(rank, own, ending(own))
 
 
 def _aborted(rank: int, code: int) -> RootCause:

@@ -35,10 +35,15 @@ from jetq.model.gang import GangSpec
 MAJORS = (4, 5)
 #: No question is asked (nobody is there to answer), and a machine that is off is known soon (s).
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "ConnectionAttempts=3")
-#: What mpirun starts as a rank: it goes to its node's folder and gives the command torchrun's names for its number.
+#: What mpirun starts as a rank: it goes to its node's folder and gives the command torchrun's names for its number. It
+#: stays, and says how the command ended (``jetq.launch.output`` reads that): 5 mostly says nothing where ranks end at
+#: one time. Signals go to the whole group of a rank, so it waits for the command through those that can be caught. A
+#: rank that was asked to end has not failed, whatever its code: mpirun would kill the others, which may still save.
 _RANK = (
     f'cd "${WORKDIR}" && export RANK="$OMPI_COMM_WORLD_RANK" WORLD_SIZE="$OMPI_COMM_WORLD_SIZE" '
-    'LOCAL_RANK="$OMPI_COMM_WORLD_LOCAL_RANK" LOCAL_WORLD_SIZE="$OMPI_COMM_WORLD_LOCAL_SIZE" && exec "$@"'
+    'LOCAL_RANK="$OMPI_COMM_WORLD_LOCAL_RANK" LOCAL_WORLD_SIZE="$OMPI_COMM_WORLD_LOCAL_SIZE" || exit; '
+    'asked=; trap asked=1 TERM; trap : HUP INT QUIT USR1 USR2; "$@"; code=$?; [ "$asked" ] && exit 0; '
+    '[ $code = 0 ] || echo "jetq: rank $RANK exited with code $code" >&2; exit $code'
 )
 #: MCA parameters of the part that starts daemons and talks to them: (flag, agent, no tree, interface).
 _RUNTIME = {

@@ -189,6 +189,8 @@ class Output:
     def _emit(self, owner: bytes, raw: bytes) -> None:
         rank = self._rank_of.get(owner)
         text = raw.decode("utf-8", "replace").replace("\0", "")
+        if rank is not None and text.startswith("jetq: ") and self._causes.take_end(rank, text):
+            return
         self._lines.append(Line(rank, text))
         tail = self._tails.setdefault(rank, deque(maxlen=TAIL_LINES))
         tail.append(text[:TAIL_WIDTH])

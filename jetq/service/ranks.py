@@ -35,6 +35,8 @@ CLOSE_S = 5.0
 _LOOK_S, _LATER_S = 0.02, 0.5
 #: Longest name of the folder for temporary ones: Open MPI puts sockets some 70 characters below it, of at most 107.
 _SHORT = 24
+#: Ranks have it from mpirun or torchrun, which have it not themselves.
+_RANK_OF_MPI, _RANK_OF_TORCH = "OMPI_COMM_WORLD_RANK", "TORCHELASTIC_RUN_ID"
 #: What the pipe of the output holds (bytes), where the kernel allows it.
 _PIPE_BYTES = 1024**2
 
@@ -175,6 +177,8 @@ class RankProcess:
 
     def _signal(self, signum: int) -> None:
         left = self._left()
+        if signum == signal.SIGTERM:
+            left = _to_ask(left)
         if self._child is not None and self._leads and signum == signal.SIGKILL:
             process.kill_group(self._child.pid, signum)  # at once, so that none slips away between look and signal
         process.signal_all(left, signum)
@@ -214,6 +218,16 @@ class RankProcess:
         if self._tmp is not None:
             shutil.rmtree(self._tmp, ignore_errors=True)
             self._tmp = None
+
+
+def _to_ask(pids: list[int]) -> list[int]:
+    """Return which of these are asked to end, so that each rank hears of it once and has its time.
+
+    mpirun kills its ranks 0.2 s after it was asked itself, and ends with them; torchrun passes it on, and waits.
+    """
+    of_mpi = [pid for pid in pids if process.carries(pid, _RANK_OF_MPI)]
+    others = [pid for pid in pids if not process.carries(pid, _RANK_OF_TORCH)]
+    return of_mpi or others or pids
 
 
 def _short_folder() -> str:

@@ -104,8 +104,36 @@ def test_each_rank_is_heard_and_the_first_that_fails_is_known(gang, wait_until, 
 
     assert all_spoke(running)
     assert last.cause == cause
-    assert last.tail(3)[-1] == "broken line"
+    assert "broken line" in last.tail(3)
     assert not [pid for one in running for pid in process.carriers(**one.mark)]
+
+
+def test_ranks_of_mpirun_that_all_fail_at_once_are_known_though_it_may_name_none(gang, wait_until):
+    (running,) = gang("mpirun", "sys.exit(5)")
+
+    wait_until(lambda: running.ranks.poll() is not None, within_s=90, what="the end")
+    running.ranks.close(20)
+
+    assert running.ranks.poll() == 5
+    assert (running.ranks.cause.code, running.ranks.cause.why) == (5, "exited with code 5")
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
+def test_ranks_end_in_their_own_way_when_asked_and_are_asked_once(gang, wait_until, launcher):
+    saves = "def save(*_):\n    print('asked', rank); sleep(1); print('saved', rank); sys.exit(0)\n"
+    running = gang(launcher, f"{saves}signal.signal(signal.SIGTERM, save); print('ready')")
+
+    def said(word: str) -> list[str]:
+        return sorted(line.text for one in running for line in one.lines if line.text.startswith(word))
+
+    wait_until(lambda: len(said("ready")) == 4, within_s=90, what="four ranks")
+
+    for one in running:
+        one.ranks.end()
+        one.ranks.close(20)
+
+    assert said("asked") == [f"asked {number}" for number in range(4)]
+    assert said("saved") == [f"saved {number}" for number in range(4)]
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])

@@ -201,6 +201,18 @@ def test_a_rank_that_prints_a_report_is_no_cause():
     assert output.cause is None
 
 
+def test_how_a_rank_ended_is_known_though_mpirun_says_nothing():
+    output = reader("mpirun5")
+    lines = output.feed(b"[1,0]<stderr>: jetq: rank 1 exited with code 4\n[1,1]<stderr>: last word\n")
+    assert output.cause is None
+    lines += output.feed(b"[1,1]<stderr>: jetq: rank 1 exited with code 137\n")
+    lines += output.feed(b"[1,0]<stderr>: jetq: rank 0 exited with code 1\n")
+
+    assert output.cause == RootCause(1, -9, "was killed by signal 9 (SIGKILL)")
+    assert lines == [Line(0, "jetq: rank 1 exited with code 4"), Line(1, "last word")]
+    assert output.tail(1) == ["last word"]
+
+
 def test_tails_are_bounded():
     output = Output.of_mpirun(5, TAIL_RANKS + 1, ManualClock())
     for number in range(TAIL_LINES + 5):
