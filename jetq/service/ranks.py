@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -23,6 +21,7 @@ from jetq.launch.causes import RootCause
 from jetq.launch.output import Line, Output
 from jetq.log import Log
 from jetq.probe.tools import search_path
+from jetq.service.scratch import Scratch
 from jetq.service.spout import Spout
 
 #: From SIGTERM to SIGKILL: for ranks that shall end, and for what outlives its launcher (s).
@@ -33,8 +32,6 @@ KILLED_S = 5.0
 CLOSE_S = 5.0
 #: Looks at what is left: the first wait and the longest (s).
 _LOOK_S, _LATER_S = 0.02, 0.5
-#: Longest name of the folder for temporary ones: Open MPI puts sockets some 70 characters below it, of at most 107.
-_SHORT = 24
 #: Ranks have it from mpirun or torchrun, which have it not themselves.
 _RANK_OF_MPI, _RANK_OF_TORCH = "OMPI_COMM_WORLD_RANK", "TORCHELASTIC_RUN_ID"
 #: What the pipe of the output holds (bytes), where the kernel allows it.
@@ -81,7 +78,7 @@ class RankProcess:
         self._own_tmp = "TMPDIR" not in env
         self._child: process.Child | None = None
         self._spout: Spout | None = None
-        self._tmp: str | None = None
+        self._tmp: Scratch | None = None
         self._known: dict[int, int] = {}  # pids that were found -> their births
         self._leads = True  # its number is still its group's, and nobody else's
         self._left_s: float | None = None  # since when its first process has gone and others are left
@@ -95,9 +92,10 @@ class RankProcess:
         env = dict(self._env)
         if self._own_tmp:
             try:
-                env["TMPDIR"] = self._tmp = _short_folder()
+                self._tmp = Scratch()
             except OSError as exc:
                 raise JetqError(f"no folder for temporary files can be made: {exc}") from exc
+            env["TMPDIR"] = self._tmp.path
         read_fd, write_fd = os.pipe()
         try:
             _widen(write_fd)
@@ -216,7 +214,7 @@ class RankProcess:
 
     def _remove_tmp(self) -> None:
         if self._tmp is not None:
-            shutil.rmtree(self._tmp, ignore_errors=True)
+            self._tmp.remove()
             self._tmp = None
 
 
@@ -228,12 +226,6 @@ def _to_ask(pids: list[int]) -> list[int]:
     of_mpi = [pid for pid in pids if process.carries(pid, _RANK_OF_MPI)]
     others = [pid for pid in pids if not process.carries(pid, _RANK_OF_TORCH)]
     return of_mpi or others or pids
-
-
-def _short_folder() -> str:
-    usual = tempfile.gettempdir()
-    base = next((x for x in (usual, "/tmp", "/var/tmp") if len(x) <= _SHORT and os.access(x, os.W_OK | os.X_OK)), usual)
-    return tempfile.mkdtemp(prefix="jetq-", dir=base)
 
 
 def _widen(fd: int) -> None:
