@@ -109,7 +109,7 @@ def test_a_training_job_that_loses_a_node_resumes_from_its_checkpoint(cluster, w
     after = [line.split()[2] for line in text[text.index(resumed) :] if "] epoch" in line]
     assert after == [f"{epoch}/8" for epoch in range(done + 1, 9)]
     [row] = json.loads(cluster.jetq("job", "list", "--json"))
-    assert (row["state"], row["exit_code"]) == ("SUCCEEDED", 0)
+    assert (row["state"], row["attempts"], row["exit_code"]) == ("SUCCEEDED", 1, 0), row
 
 
 def test_a_job_that_never_fits_is_refused_in_a_line(cluster):

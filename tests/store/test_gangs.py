@@ -222,6 +222,41 @@ def test_stopping_a_start_ends_what_is_unclaimed_and_asks_the_others(gangs) -> N
     assert gangs.view().stopping == "rank 1 failed"
 
 
+def test_a_node_that_was_lost_is_the_cause_though_its_gang_was_stopped_before_it_was_missed(gangs) -> None:
+    gangs.node("a")
+    gangs.node("b")
+    gangs.submit()
+    gangs.reserve("a", "b")
+    for member in gangs.view().members:
+        gangs.claim(member)
+    heard_s = float(gangs.store.client.hget(f"{gangs.store.prefix}node:a", "beat_at"))
+    gangs.store.stop_gang(gangs.epoch, gangs.term, gangs.view(), "rank 1 on b exited with code 1")
+
+    dead = Judgement("a", gangs.cluster.epochs["a"], 1, "dead", "it was not heard of")
+    assert gangs.store.judge(gangs.epoch, gangs.term, dead)
+
+    a = gangs.view().members[0]
+    assert (a.cost, a.error, a.ended_s) == ("infra", "it was not heard of", heard_s)
+
+
+def test_a_member_that_leaves_a_drained_node_is_charged_to_nobody(gangs) -> None:
+    gangs.node("a")
+    gangs.node("b")
+    gangs.submit()
+    gangs.reserve("a", "b")
+    for member in gangs.view().members:
+        gangs.claim(member)
+    gangs.store.drain("a", "new disk", grace_s=0.0)
+    gangs.store.evict("a", gangs.cluster.epochs["a"], "node a drains")
+    gangs.store.stop_gang(gangs.epoch, gangs.term, gangs.view(), "a rank ended with its node")
+
+    dead = Judgement("a", gangs.cluster.epochs["a"], 1, "dead", "it was not heard of")
+    assert gangs.store.judge(gangs.epoch, gangs.term, dead)
+
+    a = gangs.view().members[0]
+    assert (a.cost, a.error) == ("none", "node a drains")
+
+
 def test_a_queued_gang_is_cancelled_at_once_and_a_running_one_with_all_its_members(gangs) -> None:
     gangs.node("a")
     gangs.submit(1, "waits")

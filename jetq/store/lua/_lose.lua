@@ -20,7 +20,9 @@ local function lose(id, why, charge, seed, salt, ttl)
   local state, node, attempts, max = j[1], j[2], tonumber(j[3] or 0), tonumber(j[4] or USUAL.max)
   local ran = state == 'RUNNING' or state == 'FINISHING'
   if j[8] then max = 2 * max end  -- its body has ended: to tell of that has as many attempts again
-  if j[7] then charge, why = false, j[7] end
+  -- Its gang stops because of what failed first: a node's loss, which is missed seconds after the ranks beside it fail.
+  local by_gang = j[7] and j[10] and j[7] == call('HGET', P .. 'job:' .. j[10], 'stopping')
+  if j[7] and not by_gang then charge, why = false, j[7] end
   if j[5] then
     close(id, node, 'CANCELLED', 'reason', call('HGET', key, 'reason') or why, true, ttl, salt)
     return 'CANCELLED'
