@@ -136,8 +136,8 @@ def _judged(gang: GangView, failures: list[Failure], now_s: float) -> End:
 
 
 def _of(gang: GangView, root: Failure) -> tuple[int, tuple[str, ...]]:
-    """Return the exit code and the last lines that belong to a root cause."""
+    """Return the exit code and the last lines that belong to a root cause: mpirun's head tells of ranks elsewhere."""
     for member in gang.members:
-        if member.node == root.node and member.report is not None:
+        if member.report is not None and root in _failures(gang, member):
             return member.report.code or 1, member.report.tail
     return 1, ()

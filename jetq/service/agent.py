@@ -236,6 +236,7 @@ class Agent:
     def _report(self, lane: Lane) -> None:
         """Kill what a dead lane left, then let the ledger pick again what it held."""
         lane.sweep()
+        self._files.clear()
         if self._joined is None:
             return  # what the ledger has under this name is another run's
         held = [job for job in self._ledger.held(self._facts.name) if job.kind in KINDS[lane.name]]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from jetq.errors import BrokerDown, UsageError
 from jetq.launch.base import Start
+from jetq.launch.causes import ending
 from jetq.launch.exec import LaunchRequest
 from jetq.launch.output import Line, Output
-from jetq.model.members import Report, Seat
+from jetq.model.members import Fault, Report, Seat
+from jetq.service.jobfiles.private import belongs
 from jetq.service.post import Post
 from jetq.service.ranks import RankProcess
 from jetq.store.ganging import Meeting
@@ -35,15 +38,19 @@ class Attendant:
         ``env``: of the daemon, from which its ranks inherit.
         """
         daemon: RankProcess | None = None
-        asked, said = "", Output.of_daemon()
+        asked, name, said = "", "", Output.of_daemon()
         while not self._post.stop.wait(LOOK_S if daemon is None else LATER_LOOK_S):
             try:
                 if daemon is not None and (code := daemon.poll()) is not None:
                     daemon.close()
                     self._ledger.answer_launch(asked, code, "\n".join(said.tail(None))[-_MOST:])
                     daemon = None
+                    if code < 0:  # mpirun then ends with 0, as if all were well
+                        why = f"lost mpirun's daemon: {name} {ending(code)}"
+                        return Report(faults=(Fault(self._seat.now_s(), "infra", why),))
                 if daemon is None and (found := self._next()):
                     asked, request = found
+                    name = request.daemon
                     said = Output.of_daemon()
                     daemon = self._started(request, env, said, take)
                 if self._ledger.is_over(self._seat.gang_id, self._seat.start):
@@ -76,4 +83,6 @@ class Attendant:
         argv = request.argv(request.daemon, self._interface)
         daemon = RankProcess(argv, env=env, cwd=self._start.cwd, output=said, take=take, mark="JETQ_MEMBER")
         daemon.start()
+        if daemon.tmp:
+            belongs(Path(self._start.cwd).parent, daemon.tmp)
         return daemon

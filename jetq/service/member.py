@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from jetq import process
 from jetq.errors import BrokerDown, JetqError, MembersUnfit, NoSuchJob, UsageError
 from jetq.launch.base import WORKDIR, Run, Start
+from jetq.launch.causes import ending
 from jetq.launch.output import Line, Output
 from jetq.log import Log
-from jetq.model.members import Fault, Report, Seat
+from jetq.model.members import Cost, Fault, Report, Seat
 from jetq.service.attendants import Attendant
 from jetq.service.jobfiles.folders import files_dir_of
 from jetq.service.jobfiles.outlet import output_of
+from jetq.service.jobfiles.private import belongs, private_folder
 from jetq.service.livelog import LiveLog
 from jetq.service.patience import patiently
 from jetq.service.post import Post
@@ -59,24 +58,13 @@ class Member:
             seat = patiently(self._ledger.seat, self._post.member_id)
         except NoSuchJob as exc:
             raise UsageError("gang.member is sent by the leader alone; start a gang with `jetq gang`") from exc
+        name = f"{seat.gang_id[:40]}.{seat.start}.{seat.index}"
         with (
-            self._folder(seat) as folder,
+            private_folder(self._post.jobs_dir, name, keep=seat.keep) as folder,
             output_of(seat.gang_id, seat.attempt - 1) as fd,
             LiveLog(fd, lambda lines: self._ledger.tell_lines(seat.gang_id, self._post.node, lines)) as log,
         ):
             return _Run(self._ledger, self._post, seat, folder, log).report()
-
-    @contextmanager
-    def _folder(self, seat: Seat) -> Iterator[Path]:
-        """Give a private folder for this start."""
-        above = self._post.jobs_dir.parent / "work" if self._post.jobs_dir else Path(tempfile.gettempdir())
-        above.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f"{seat.gang_id[:40]}.{seat.start}.{seat.index}-", dir=above))
-        try:
-            yield folder
-        finally:
-            if not seat.keep:
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Run:
@@ -86,6 +74,7 @@ class _Run:
         self._ledger, self._post, self._seat, self._folder, self._log = ledger, post, seat, folder, log
         self._failed_at_s: float | None = None
         self._progress, self._progress_at_s = "", 0.0
+        self._begun = False
 
     def report(self) -> Report:
         """Prepare, run, clear up."""
@@ -94,14 +83,16 @@ class _Run:
             ready = preparation.ready(self._described)
             for note in ready.notes:
                 self._say(note)
-            if self._begins(ready):
+            self._begun = self._begins(ready)
+            if self._begun:
                 return self._share(ready)
         except Refused as exc:
             return Report(faults=exc.faults)
         except Stopped:
             pass
         except (MembersUnfit, JetqError) as exc:
-            return Report(faults=(Fault(self._seat.now_s(), "none", str(exc), node=self._post.node),))
+            cost: Cost = "infra" if self._begun else "none"  # what has begun is not tried again for ever
+            return Report(faults=(Fault(self._seat.now_s(), cost, str(exc), node=self._post.node),))
         finally:
             preparation.give_back()
         return Report(stopped=True)
@@ -162,6 +153,8 @@ class _Run:
         limit_s = self._seat.spec.time_limit_s
         end_s = time.monotonic() + limit_s if limit_s is not None else float("inf")
         ranks.start()
+        if ranks.tmp:
+            belongs(self._folder, ranks.tmp)
         late = False
         while (code := ranks.poll()) is None:
             late = time.monotonic() > end_s
@@ -176,7 +169,7 @@ class _Run:
             return Report(faults=(Fault(self._seat.now_s(), "app", why),))
         if code is None:
             return Report(stopped=True)
-        return self._ended(code, output)
+        return self._ended(code, output, ready)
 
     def _output(self, start: Start, ready: Ready) -> Output:
         spec = self._seat.spec
@@ -184,16 +177,19 @@ class _Run:
             return Output.of_torchrun(start.ranks)
         return Output.of_mpirun(ready.members[0].open_mpi or 5, spec.world_size(len(ready.members)))
 
-    def _ended(self, code: int, output: Output) -> Report:
+    def _ended(self, code: int, output: Output, ready: Ready) -> Report:
         if code == 0:
             return Report(0)
         cause = output.cause
         at_s = self._failed_at_s or self._seat.now_s()
         if cause is None:
-            why = f"{self._seat.spec.launcher} exited with code {code}" if code > 0 else f"was killed by signal {-code}"
-            return Report(_plain(code), (Fault(at_s, "app", why),), tail=tuple(output.tail(None)))
+            why = f"{self._seat.spec.launcher} {ending(code)}"
+            fault = Fault(at_s, "app" if code > 0 else "infra", why)
+            return Report(_plain(code), (fault,), tail=tuple(output.tail(None)))
         own = _plain(cause.code) if cause.code else _plain(code)
-        return Report(own, (Fault(at_s, "app", cause.why, cause.rank),), tail=tuple(output.tail(cause.rank)))
+        where = next((start.node for start in ready.plan.starts if cause.rank in start.ranks), "")
+        fault = Fault(at_s, "app", cause.why, cause.rank, where)
+        return Report(own, (fault,), tail=tuple(output.tail(cause.rank)))
 
     def _take(self, line: Line) -> None:
         if line.rank is None and self._failed_at_s is None and any(sign in line.text for sign in _FIRST_SIGNS):

@@ -114,6 +114,11 @@ class RankProcess:
         return self._child.pid if self._child else None
 
     @property
+    def tmp(self) -> str | None:
+        """The folder for temporary files that was made for it; it goes when this is closed."""
+        return self._tmp
+
+    @property
     def dropped(self) -> int:
         """How many lines nobody took."""
         return self._spout.dropped if self._spout else 0

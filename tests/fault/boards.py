@@ -160,7 +160,7 @@ class Boards:
             "processes": carriers(job.id),
             "leases": [held for held in self.leases() if held.startswith(job.id)],
             "folders": self.folders(job),
-            "ports": list(self.ledger.client.scan_iter(match="*ports:*", count=1000)),
+            "ports": self.ports(job),
         }
         return {what: value for what, value in found.items() if value}
 
@@ -170,14 +170,30 @@ class Boards:
 
     def leases(self) -> list[str]:
         """Return the ids of all jobs that hold something, on whatever node."""
-        keys = self.ledger.client.scan_iter(match="{jetq:jetq}:leases:*", count=1000)
+        keys = self.ledger.client.scan_iter(match=f"{self.ledger.prefix}leases:*", count=1000)
         return [
             held.decode() if isinstance(held, bytes) else held for key in keys for held in self.ledger.client.hkeys(key)
         ]
 
+    def ports(self, job: Job) -> list[int]:
+        """Return the ports that members of a gang hold: those of a member that has ended are free."""
+        client, prefix = self.ledger.client, self.ledger.prefix
+        held = [
+            entry
+            for key in client.scan_iter(match=f"{prefix}ports:*", count=1000)
+            for entry in client.hgetall(key).items()
+        ]
+        return [
+            int(port)
+            for port, holder in held
+            if holder.decode().startswith(job.id)
+            and client.hget(f"{prefix}job:{holder.decode()}", "state") in (b"ASSIGNED", b"RUNNING")
+        ]
+
     def folders(self, job: Job) -> list[Path]:
         """Return the private folders that members of a gang have left."""
-        return [path for board in self.boards.values() for path in board.tmp.glob(f"home/**/{job.id[:40]}.*")]
+        members = [path for board in self.boards.values() for path in board.tmp.glob(f"home/**/{job.id[:40]}.*")]
+        return members + [path for board in self.boards.values() for path in board.tmp.glob("jetq-*")]
 
     # The end --------------------------------------------------------------------------------------------------------
 

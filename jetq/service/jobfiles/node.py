@@ -11,6 +11,7 @@ from jetq.log import Log
 from jetq.service.jobfiles.collector import Collector
 from jetq.service.jobfiles.folders import JOBS_DIR, JobFolders, take
 from jetq.service.jobfiles.outlet import OUTPUT
+from jetq.service.jobfiles.private import sweep_private
 from jetq.service.jobfiles.server import FileServer
 from jetq.service.jobfiles.sweeper import Sweeper
 
@@ -45,6 +46,7 @@ class JobFiles:
         self._server = FileServer(self._folders, asked.http, asked.broker_url or "")
         self._collector = Collector(self._folders, log_max_bytes=asked.log_max_bytes)
         self._sweeper = Sweeper(self._folders, self._known, ttl_s=asked.result_ttl_s, max_bytes=asked.files_max_bytes)
+        self.clear()
         self._server.start()
         self._collector.start()
         _log.info("files.served", url=self._server.door.url, dir=self._folders.root)
@@ -52,8 +54,14 @@ class JobFiles:
 
     def sweep(self, running: Collection[str]) -> None:
         """Remove what is too old or too much. ``running``: ids of the jobs that run here."""
+        self.clear()
         if self._sweeper is not None:
             self._sweeper.sweep(running)
+
+    def clear(self) -> None:
+        """Remove what members of gangs have left that were killed."""
+        if self._folders is not None and (count := sweep_private(self._folders.root)):
+            _log.warning("files.cleared", folders=count)
 
     def stop(self) -> None:
         """End; what lanes have printed so far is still taken."""

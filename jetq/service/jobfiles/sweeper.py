@@ -65,6 +65,7 @@ class Sweeper:
             BrokerDown: the ledger does not answer. Nothing has been removed; the next look asks again.
         """
         busy = {self._folders.folder(job_id) for job_id in running}
+        busy |= {self._folders.folder(job_id.rsplit(".", 2)[0]) for job_id in running}  # of a member: its gang's
         heaps = self._measure(busy)
         idle = [heap for heap in heaps if heap.path not in busy]
         old = [heap for heap in idle if self._is_forgotten(heap)]

@@ -73,6 +73,16 @@ def test_a_failed_program_is_the_end_with_its_code_and_last_lines() -> None:
     assert "rank 1 on b exited with code 3" in step.why
 
 
+def test_of_a_rank_elsewhere_the_code_and_last_lines_are_those_that_the_head_has_told() -> None:
+    told = Report(3, (Fault(NOW - 1, "app", "exited with code 3", rank=1, node="b"),), tail=("boom",))
+
+    step = next_step(gang(member(0, told), member(1, STOPPED), stopping="x"), NOW)
+
+    assert isinstance(step, End)
+    assert (step.exit_code, step.tail) == (3, ("boom",))
+    assert "rank 1 on b exited with code 3" in step.why
+
+
 def test_a_failed_program_is_tried_again_as_often_as_asked() -> None:
     spec = GangSpec(("true",), 2, 2, retries=1)
     failing = gang(member(0, STOPPED), member(1, FAILED), stopping="x", spec=spec)
