@@ -116,7 +116,7 @@ class RankProcess:
     @property
     def tmp(self) -> str | None:
         """The folder for temporary files that was made for it; it goes when this is closed."""
-        return self._tmp
+        return self._tmp.path if self._tmp else None
 
     @property
     def dropped(self) -> int:
