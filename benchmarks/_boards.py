@@ -24,7 +24,9 @@ LINE_S, UP_S = 60.0, 120.0
 BIN = Path(sys.executable).parent
 #: Runs a command on a board.
 _ENTER = """#!/bin/sh
-TMPDIR={own} exec ip netns exec {network} unshare -mu sh -c 'hostname {name} && mount --bind {own}/hosts /etc/hosts && exec "$@"' sh "$@"
+export TMPDIR={own}
+exec ip netns exec {network} unshare -mu sh -c 'hostname {name} && mount --bind $TMPDIR/hosts /etc/hosts && exec "$@"' \
+    sh "$@"
 """
 #: The launch agent of bare mpirun: the last part of the address is the number of the board.
 _AGENT = """#!/bin/sh

@@ -10,6 +10,7 @@ line. In turn, round by round:
 
 from __future__ import annotations
 
+import itertools
 import sys
 import tempfile
 import time
@@ -69,7 +70,7 @@ class Gangs:
         members = [self._store.job(f"{job.id}.1.{index}") for index in range(BOARDS)]
         claimed_s = max(member.started_at or 0.0 for member in members if member is not None)
         at_s = [began_s, reserved_s, claimed_s, row.started_at or 0.0, line_s[0], seen_s]
-        steps_s = tuple(later - sooner for sooner, later in zip(at_s, at_s[1:], strict=False))
+        steps_s = tuple(later - sooner for sooner, later in itertools.pairwise(at_s))
         self._end(job.wait(LINE_S).state)
         return Launch(took_s, steps_s)
 

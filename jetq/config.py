@@ -29,6 +29,7 @@ EXPORTED = frozenset(
         *(
             "JETQ_WORKDIR",
             "JETQ_MEMBER",
+            "JETQ_LAUNCH",
             "JETQ_GUARDED",
             "JETQ_MARK",
             "JETQ_EPOCH",

@@ -115,7 +115,7 @@ def spawn(
         raise JetqError(f"cannot start {argv[0]!r}: no such program on this machine; install it or put it on PATH")
     command = [os.path.abspath(program), *argv[1:]]
     if tied:
-        command = [sys.executable, "-I", "-S", str(_HERE / "_exec_shim.py"), str(os.getpid()), str(int(tie)), *command]
+        command = [*shim_argv("_exec_shim.py"), str(os.getpid()), str(int(tie)), *command]
     try:
         popen = subprocess.Popen(
             command,
@@ -135,6 +135,11 @@ def spawn(
 def self_argv(*args: str) -> list[str]:
     """Return the command line that runs a verb of this very jetq under this very Python."""
     return [sys.executable, str(_HERE / "_run.py"), *args]
+
+
+def shim_argv(name: str) -> list[str]:
+    """Return the command line that runs a file of jetq which loads nothing of it, and of Python hardly anything."""
+    return [sys.executable, "-I", "-S", str(_HERE / name)]
 
 
 def become(argv: Sequence[str], env: Mapping[str, str]) -> None:

@@ -87,14 +87,6 @@ class Producer:
         return self._app
 
 
-def patient_store(settings: Settings) -> Callable[..., Any]:
-    """Return what calls the ledger, method by name, until the broker answers."""
-    from jetq.service.patience import patiently
-
-    store = open_store(settings)
-    return lambda method, *args: patiently(getattr(store, method), *args)
-
-
 def create_app(settings: Settings | None = None, url: str | None = None, **how: Any) -> Celery:
     """Return a Celery app that publishes through the ledger (``how``: see ``engine.app.create_app``)."""
     from jetq.engine import app as engine

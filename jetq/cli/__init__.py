@@ -42,7 +42,6 @@ VERBS: dict[str, Verb] = {
     "route": Verb("jetq.cli.route", "Show where a task would go, and why."),
     "web": Verb("jetq.cli.web", "Serve Flower, the web page of the cluster."),
     "completion": Verb("jetq.cli.completion", "Print the shell's completion script."),
-    "exec": Verb("jetq.cli._exec", "Start mpirun's daemon on another machine.", hidden=True),
     "_guard": Verb("jetq.cli._guard", "Start the agent and kill whatever it leaves.", hidden=True),
     "_lane": Verb("jetq.cli._lane", "Run one lane of a node.", hidden=True),
     "_web": Verb("jetq.web.verb", "Run Flower in this process.", hidden=True),

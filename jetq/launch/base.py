@@ -40,7 +40,7 @@ class Run:
     id: str  # of job and attempt: no other run has it
     port: int  # leased on the first member
     env: Mapping[str, str] = field(default_factory=dict)  # what jetq tells every rank (JETQ_JOB_ID ...)
-    agent: tuple[str, ...] = ("jetq", "exec")  # what mpirun calls to start a daemon on another machine
+    agent: tuple[str, ...] = ("jetq-launch",)  # what mpirun calls to start a daemon on another machine
 
 
 @dataclass(frozen=True, slots=True)

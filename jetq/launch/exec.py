@@ -44,7 +44,7 @@ class LaunchRequest:
             UsageError: they are no such request, or ask for another program.
         """
         if len(words) < 2:
-            raise UsageError("`jetq exec` is what mpirun calls on its own; start a gang with `jetq gang`")
+            raise UsageError("mpirun called its launch agent without a host and a command")
         statements = _statements(" ".join(words[1:]))
         for before in statements[:-1]:
             if not _BEFORE.fullmatch(" ".join(before)):

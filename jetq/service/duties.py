@@ -8,7 +8,7 @@ from jetq.clock import Clock
 from jetq.policy import boards, speed
 from jetq.probe.base import Probe
 from jetq.service.beats import Beater
-from jetq.service.gangs import Gangs
+from jetq.service.gangs import PAUSE_S, Gangs
 from jetq.service.janitor import Attic, Janitor
 from jetq.service.leader import TURN_S, Leader, LeaderLedger
 from jetq.service.loop import Loop, Outage
@@ -64,7 +64,7 @@ def duties(
         Loop("beat", dead_s / BEATS, beater.beat, outage),
         Loop("probe", SLOW_S, probe.refresh, outage),
         Loop("lead", TURN_S, leader.turn, outage),
-        Loop("gangs", TURN_S, chores.gangs.turn, outage),
+        Loop("gangs", PAUSE_S, chores.gangs.turn, outage),
         Loop("tell", TURN_S, chores.tell, outage),
         Loop("learn", SLOW_S, chores.learn, outage),
         Loop("audit", SLOW_S, leader.audit, outage),

@@ -20,8 +20,9 @@ from jetq.policy.turns import QueuedGang
 from jetq.service.leader import TURN_S, Leader
 from jetq.store.ganging import GangScheduling
 
-#: Share of a turn in which the bell is answered at once; the rest is the pause of the loop.
-LISTENS = 0.9
+#: Time between two turns (s), in which nobody hears the bell. The server ends a wait for it up to 0.1 s late, so a turn
+#: has no fixed length.
+PAUSE_S = 0.05
 #: A wait for the bell is at least so long (s): 0 would be for ever.
 _SHORTEST_S = 0.01
 
@@ -29,7 +30,7 @@ _log = Log("gangs")
 
 
 class Gangs:
-    """The leader's part for gangs. ``turn`` is called twice a second by one thread."""
+    """The leader's part for gangs. ``turn`` is called again and again by one thread."""
 
     def __init__(self, ledger: GangScheduling, leader: Leader, *, clock: Clock) -> None:
         self._ledger = ledger
@@ -42,12 +43,12 @@ class Gangs:
         self._said: dict[str, tuple[float | None, str]] = {}
 
     def turn(self) -> None:
-        """Look at all gangs, now and whenever somebody rings, until the turn is over.
+        """Look at all gangs, now and whenever somebody rings, for half a second; at once done where another agent leads.
 
         Raises:
             BrokerDown: no answer.
         """
-        end_s = self._clock() + LISTENS * TURN_S
+        end_s = self._clock() + TURN_S
         self._look()
         while self._leader.leads and (left_s := end_s - self._clock()) > 0:
             if self._ledger.wait_for_bell(max(left_s, _SHORTEST_S)):

@@ -15,6 +15,7 @@ from jetq.launch.output import Line, Output
 from jetq.log import Log
 from jetq.model.members import Cost, Fault, Report, Seat
 from jetq.service.attendants import Attendant
+from jetq.service.desk import AGENT, LAUNCH, Desk
 from jetq.service.jobfiles.folders import files_dir_of
 from jetq.service.jobfiles.outlet import output_of
 from jetq.service.jobfiles.private import belongs, private_folder
@@ -106,7 +107,7 @@ class _Run:
             "JETQ_ATTEMPT": str(seat.attempt),
             "JETQ_WORLD": str(seat.spec.world_size(len(seat.nodes))),
         }
-        return Run(f"{seat.gang_id}.{seat.start}", port, env, tuple(process.self_argv("exec")))
+        return Run(f"{seat.gang_id}.{seat.start}", port, env, AGENT)
 
     def _begins(self, ready: Ready) -> bool:
         said = "1" if ready.shared else ""
@@ -118,7 +119,8 @@ class _Run:
         env = self._environ(start, ready)
         try:
             if start.argv:
-                report = self._ranks(start, env, ready)
+                with self._desk(env):
+                    report = self._ranks(start, env, ready)
             else:
                 interface = ready.members[self._seat.index].interface
                 attendant = Attendant(self._ledger, self._post, self._seat, start, interface)
@@ -128,6 +130,16 @@ class _Run:
             if self._seat.index == 0:
                 patiently(self._ledger.say_over, self._seat.gang_id, self._seat.start, 0)
         return report
+
+    @contextmanager
+    def _desk(self, env: dict[str, str]) -> Iterator[None]:
+        """Serve mpirun's launch agents, where there are any; ``env`` tells them where."""
+        if self._seat.spec.launcher != "mpirun" or self._seat.spec.transport != "jetq":
+            yield
+            return
+        env[LAUNCH] = str(self._folder)
+        with Desk(self._ledger, self._seat.token, self._folder):
+            yield
 
     def _environ(self, start: Start, ready: Ready) -> dict[str, str]:
         """Return what is added to the environment on this node."""

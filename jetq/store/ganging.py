@@ -98,6 +98,14 @@ class Meeting(Protocol):
         """Whether the head has ended."""
         ...
 
+    def ask_launch(self, gang_token: str, address: str, words: Sequence[str]) -> str:
+        """Ask the member at an address to start a daemon. Returns the request's id."""
+        ...
+
+    def launched(self, asked: str) -> tuple[int, str] | None:
+        """Return how a requested daemon ended, and what it wrote; None: it runs."""
+        ...
+
     def launches(self, gang_token: str, address: str) -> dict[str, list[str]]:
         """Return all requests to the member at an address: id -> words."""
         ...
