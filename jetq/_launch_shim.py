@@ -1,8 +1,8 @@
 """What mpirun calls to start its daemon on another machine: ask the member beside it, and end as the daemon does.
 
 Run as ``python -I -S _launch_shim.py HOST WORD...``; ``jetq.service.desk`` answers, at the socket ``launch`` in the
-folder that JETQ_LAUNCH names. It is on the way of every start, once for each machine and all at once, so it loads nothing: the
-client of the ledger takes 0.4 s to load, the module socket alone 20 ms, its half in C none.
+folder that JETQ_LAUNCH names. It is on the way of every start, once for each machine and all at once, so it loads
+nothing: the client of the ledger takes 0.4 s to load, the module socket alone 20 ms, its half in C none.
 """
 
 import os

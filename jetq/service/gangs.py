@@ -43,7 +43,7 @@ class Gangs:
         self._said: dict[str, tuple[float | None, str]] = {}
 
     def turn(self) -> None:
-        """Look at all gangs, now and whenever somebody rings, for half a second; at once done where another agent leads.
+        """Look at all gangs, now and whenever somebody rings, for half a second; where another agent leads, do nothing.
 
         Raises:
             BrokerDown: no answer.
