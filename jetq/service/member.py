@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from jetq import process
@@ -23,6 +23,7 @@ from jetq.service.livelog import LiveLog
 from jetq.service.patience import patiently
 from jetq.service.post import Post
 from jetq.service.prepare import Preparation, Ready, Refused, Stopped
+from jetq.service.progress import ProgressFile
 from jetq.service.ranks import RankProcess
 from jetq.store.ganging import Meeting
 
@@ -60,12 +61,16 @@ class Member:
         except NoSuchJob as exc:
             raise UsageError("gang.member is sent by the leader alone; start a gang with `jetq gang`") from exc
         name = f"{seat.gang_id[:40]}.{seat.start}.{seat.index}"
-        with (
-            private_folder(self._post.jobs_dir, name, keep=seat.keep) as folder,
-            output_of(seat.gang_id, seat.attempt - 1) as fd,
-            LiveLog(fd, lambda lines: self._ledger.tell_lines(seat.gang_id, self._post.node, lines)) as log,
-        ):
-            return _Run(self._ledger, self._post, seat, folder, log).report()
+        try:
+            with (
+                private_folder(self._post.jobs_dir, name, keep=seat.keep) as folder,
+                output_of(seat.gang_id, seat.attempt - 1) as fd,
+                LiveLog(fd, lambda lines: self._ledger.tell_lines(seat.gang_id, self._post.node, lines)) as log,
+            ):
+                return _Run(self._ledger, self._post, seat, folder, log).report()
+        except OSError as exc:  # another node may have room
+            why = f"has no folder for it: {exc}"
+            return Report(faults=(Fault(seat.now_s(), "none", why, node=self._post.node),))
 
 
 class _Run:
@@ -74,7 +79,7 @@ class _Run:
     def __init__(self, ledger: Meeting, post: Post, seat: Seat, folder: Path, log: LiveLog) -> None:
         self._ledger, self._post, self._seat, self._folder, self._log = ledger, post, seat, folder, log
         self._failed_at_s: float | None = None
-        self._progress, self._progress_at_s = "", 0.0
+        self._progress, self._progress_at_s = ProgressFile(folder / "progress"), 0.0
         self._begun = False
 
     def report(self) -> Report:
@@ -91,7 +96,7 @@ class _Run:
             return Report(faults=exc.faults)
         except Stopped:
             pass
-        except (MembersUnfit, JetqError) as exc:
+        except (MembersUnfit, JetqError, OSError) as exc:
             cost: Cost = "infra" if self._begun else "none"  # what has begun is not tried again for ever
             return Report(faults=(Fault(self._seat.now_s(), cost, str(exc), node=self._post.node),))
         finally:
@@ -215,14 +220,10 @@ class _Run:
         if now_s - self._progress_at_s < PROGRESS_S and not last:
             return
         self._progress_at_s = now_s
-        try:
-            said = (self._folder / "progress").read_text()
-            json.loads(said)
-            if said != self._progress:
-                self._ledger.tell_lines(self._seat.gang_id, self._post.node, [], said)
-                self._progress = said
-        except (OSError, ValueError, BrokerDown):
-            return
+        if news := self._progress.news():
+            with suppress(BrokerDown):  # it is told at the next look
+                self._ledger.tell_lines(self._seat.gang_id, self._post.node, [], news)
+                self._progress.told(news)
 
     # The end --------------------------------------------------------------------------------------------------------
 

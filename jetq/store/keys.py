@@ -40,7 +40,7 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
                                                                         t(ext); its ids count the lines: 1-0, 2-0, ...
     gang.runs:<name>                 LIST    last 2                     run times (s) that ended well, newest first
     bell                             LIST    1                          something for whoever leads to look at
-    ports:<machine>                  HASH                               TCP port -> the member that has leased it
+    ports:<machine>                  HASH    24 h after the last lease  TCP port -> the member that has leased it
     launch:<token>:<address>         HASH    as the records             daemons that a member shall start for mpirun
     launched:<request>               STRING  10 min                     how such a daemon ended
     blob:<sha256>                    STRING  24 h after its last use    a packed workdir (launch/workdir.py)

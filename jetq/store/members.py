@@ -17,6 +17,8 @@ from jetq.store.link import Link, fields_of, text
 LINES = 4000
 #: How a requested daemon ended is kept so long (s).
 ANSWER_S = 600
+#: Leases of ports are forgotten so long after the last of their machine (s): by then each is bound, which shows, too.
+PORTS_TTL_S = 24 * 3600
 
 
 class MemberSide(Link):
@@ -74,7 +76,7 @@ class MemberSide(Link):
     def lease_port(self, place: str, port: int, member_id: str) -> bool:
         """Take a port of a machine for a member. False: another member that runs has it."""
         key = f"{self.prefix}ports:{place}"
-        if self._read("HSETNX", key, port, member_id):
+        if self._read_all(("HSETNX", key, port, member_id), ("EXPIRE", key, PORTS_TTL_S))[0]:
             return True
         holder = text(self._read("HGET", key, port))
         state = text(self._read("HGET", f"{self.prefix}job:{holder}", "state")) if holder else ""
