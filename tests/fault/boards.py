@@ -85,6 +85,7 @@ class Boards:
     def __init__(self, folder: Path, hosts: Sequence[str], shared: Path) -> None:
         """``hosts``: their host names, in the order of their numbers; ``shared``: a folder that all of them mount."""
         self.nodes: list[Node] = []
+        self._usual: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {}
         self.shared = shared
         self._folder = folder
         self._app = folder / "app"
@@ -92,7 +93,8 @@ class Boards:
         (self._app / "tasks" / "fault.py").write_text(Path(__file__).with_name("fault_tasks.py").read_text())
         self.lan = Lan(INTERFACES[: len(hosts)], joined=True).build()
         (folder / "broker").mkdir()
-        self.broker = Broker(folder / "broker", "--bind", "127.0.0.1", self.lan.ours, "--protected-mode", "no").start()
+        options = ("--bind", "127.0.0.1", self.lan.ours, "--protected-mode", "no")
+        self.broker = Broker(folder / "broker", *options, appendonly=True).start()
         self.url = f"redis://{self.lan.ours}:{self.broker.port}/0"
         self.client = JetQ(self.url)
         self.ledger = RedisStore(connect(self.url), "jetq")
@@ -116,15 +118,51 @@ class Boards:
 
     def start_all(self, *flags: str, names: str = "abcdef", **env: str) -> dict[str, Node]:
         """Start a node on each board, and return them by name once all are up."""
-        found = {
-            name: self.start(name, number, *flags, **env) for number, name in zip(self.boards, names, strict=False)
-        }
-        self.wait_up(*found)
-        return found
+        self._usual = {name: (number, flags, env) for number, name in zip(self.boards, names, strict=False)}
+        return self.mend()
+
+    def mend(self) -> dict[str, Node]:
+        """Plug in all boards, start a node again where there is none, and return them by name once all are up."""
+        for number in self.boards:
+            self.lan.plug(number)
+        for name, (number, flags, env) in self._usual.items():
+            if name not in self.by_name or self.by_name[name].popen.poll() is not None:
+                self.start(name, number, *flags, **env)
+        self.wait_up(*self._usual)
+        return self.by_name
 
     def wait_up(self, *names: str) -> None:
         """Wait until these nodes are up."""
-        wait(lambda: {n.name for n in self.ledger.nodes() if n.state == "up"} >= set(names), 90, f"{names} up")
+        states: dict[str, str] = {}
+
+        def up() -> bool:
+            states.update({row.name: row.state for row in self.ledger.nodes()})
+            return all(states.get(name) == "up" and self.by_name[name].popen.poll() is None for name in names)
+
+        wait(up, 90, f"{names} up", row=lambda: states)
+
+    @property
+    def by_name(self) -> dict[str, Node]:
+        """The nodes, the last one of each name."""
+        return {node.name: node for node in self.nodes}
+
+    @property
+    def leader(self) -> str:
+        """The name of the node that leads."""
+        held = self.ledger.client.hget(f"{self.ledger.prefix}leader", "node")
+        return held.decode() if held else ""
+
+    def occupy(self, name: str) -> Job:
+        """Let a task hold all of a node, and return once it runs."""
+        job = self.client.submit("fault.nap", 600, labels=[f"node={name}"], slots=2)
+        self.until(job, lambda row: row.state == "RUNNING", 20, "the task's start")
+        return job
+
+    def end_all(self) -> None:
+        """Let nothing of a test stand in the way of the next."""
+        for row in self.ledger.jobs(200):
+            if not row.ended:
+                self.ledger.cancel(row.id, "its test is over")
 
     def state(self, name: str) -> str:
         """Return a node's state and why, "" if it is unknown."""

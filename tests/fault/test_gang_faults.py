@@ -18,20 +18,18 @@ WRAPPED = 'setsid sleep 600 & echo "begins $RANK.$JETQ_ATTEMPT"; [ "$JETQ_ATTEMP
 
 
 @pytest.fixture(scope="module")
-def boards(tmp_path_factory) -> Iterator[Boards]:
+def cluster(tmp_path_factory) -> Iterator[Boards]:
     """Give three boards with a node on each, which these faults do not harm."""
     with build(tmp_path_factory.mktemp("boards"), ("nano1", "nano2", "orin")) as made:
         made.start_all()
         yield made
 
 
-@pytest.fixture(autouse=True)
-def _end_all(boards: Boards) -> Iterator[None]:
-    """Let no gang of a test that failed stand in the way of the next."""
-    yield
-    for row in boards.ledger.jobs(100):
-        if not row.ended:
-            boards.ledger.cancel(row.id, "its test is over")
+@pytest.fixture
+def boards(cluster: Boards) -> Iterator[Boards]:
+    """Give the boards, and end what a test leaves."""
+    yield cluster
+    cluster.end_all()
 
 
 def of(job, words: str) -> list[int]:
