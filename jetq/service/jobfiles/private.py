@@ -38,7 +38,7 @@ def private_folder(jobs_dir: Path | None, name: str, *, keep: bool) -> Iterator[
         yield folder
     finally:
         if not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
         os.close(lock)
 
 
