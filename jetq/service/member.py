@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from jetq import process
@@ -15,6 +16,7 @@ from jetq.launch.output import Line, Output
 from jetq.log import Log
 from jetq.model.members import Cost, Fault, Report, Seat
 from jetq.service.attendants import Attendant
+from jetq.service.belonging import Belonging
 from jetq.service.desk import AGENT, LAUNCH, Desk
 from jetq.service.jobfiles.folders import files_dir_of
 from jetq.service.jobfiles.outlet import output_of
@@ -91,7 +93,8 @@ class _Run:
                 self._say(note)
             self._begun = self._begins(ready)
             if self._begun:
-                return self._share(ready)
+                with Belonging(partial(self._goes_on, ready), self._post.stop):
+                    return self._share(ready)
         except Refused as exc:
             return Report(faults=exc.faults)
         except Stopped:
@@ -115,9 +118,13 @@ class _Run:
         return Run(f"{seat.gang_id}.{seat.start}", port, env, AGENT)
 
     def _begins(self, ready: Ready) -> bool:
+        return patiently(self._goes_on, ready) and not self._post.stop.is_set()
+
+    def _goes_on(self, ready: Ready) -> bool:
+        """Say that it begins, as often as one likes. False: the gang goes on without this member."""
         said = "1" if ready.shared else ""
-        heard, _ = patiently(self._ledger.meet, self._post.member_id, self._post.token, "begin", said)
-        return heard is not None and not self._post.stop.is_set()
+        heard, _ = self._ledger.meet(self._post.member_id, self._post.token, "begin", said)
+        return heard is not None
 
     def _share(self, ready: Ready) -> Report:
         start = ready.plan.starts[self._seat.index]

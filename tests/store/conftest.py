@@ -39,9 +39,18 @@ class Cluster:
         if how != "again":
             self.beat(name, slots)
 
-    def beat(self, name: str, slots: int = 2, *, state: str = "up", seq: int = 1):
+    def beat(
+        self,
+        name: str,
+        slots: int = 2,
+        *,
+        state: str = "up",
+        seq: int = 1,
+        running: tuple[tuple[str, str], ...] = (),
+    ):
         rates = strategies.rates(slots, 1.0, 1.0)
-        return self.store.beat(Beat(name, self.epochs[name], seq, state, rates, 0.0, 1.0, 1.0, Metrics()))
+        beat = Beat(name, self.epochs[name], seq, state, rates, 0.0, 1.0, 1.0, Metrics(), running)
+        return self.store.beat(beat)
 
     def put(self, job_id: str | None = None, body: str = "b", *, generation: int = 0, pub: str | None = None, **order):
         needs = order.pop("needs", Needs())

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from jetq import process
+from jetq.model.gang import GangSpec
 from jetq.model.job import JobState
+from jetq.model.members import Report
 from jetq.policy import gangsteps
+from jetq.service import belonging
 from jetq.service.member import Member
 from jetq.service.post import Post
-from tests.store.test_gangs import Gangs
+from tests.store.test_gangs import TEMPLATE, Gangs
 
 
 @pytest.fixture
@@ -22,19 +26,22 @@ def gangs(cluster) -> Gangs:
 class One:
     """A gang of one node, reserved and claimed."""
 
-    def __init__(self, gangs: Gangs, **spec) -> None:
+    def __init__(self, gangs: Gangs, *argv: str) -> None:
         gangs.node("a")
-        gangs.submit(1, **spec)
+        gangs.store.submit_gang("g", GangSpec(argv or ("true",), launcher="mpirun", as_root=True), TEMPLATE)
         gangs.reserve("a")
         (self.member,) = gangs.view().members
         self.token = gangs.claim(self.member)
         self.gangs, self.stop = gangs, threading.Event()
 
-    def run(self, jobs_dir: Path):
+    def post(self, folder: Path) -> Post:
+        """Return its post on a node whose folders are there."""
+        url = "redis://127.0.0.1:1/0"  # only the way to it is looked at
+        return Post(self.member.job_id, self.token, "a", self.stop, url, folder / "jobs", None)
+
+    def run(self, folder: Path):
         """Run its member to its end, and return what the leader then does."""
-        url = "redis://127.0.0.1:1/0"  # only its interfaces are looked at
-        post = Post(self.member.job_id, self.token, "a", self.stop, url, jobs_dir, None)
-        self.gangs.settle(self.member, self.token, Member(self.gangs.store, post).run())
+        self.gangs.settle(self.member, self.token, Member(self.gangs.store, self.post(folder)).run())
         return gangsteps.next_step(self.gangs.view(), self.gangs.store.time_s())
 
 
@@ -42,7 +49,7 @@ def test_a_node_on_which_no_folder_can_be_made_refuses_and_the_gang_goes_elsewhe
     one = One(gangs)
     (tmp_path / "work").write_text("a file is where folders should be")
 
-    step = one.run(tmp_path / "jobs")
+    step = one.run(tmp_path)
 
     assert step.state is JobState.QUEUED
     assert "node a has no folder for it" in step.why
@@ -56,3 +63,55 @@ def test_leases_of_ports_that_nobody_gave_back_do_not_stay_for_ever(gangs):
     assert not gangs.store.lease_port("machine", 20001, "g.1.1")
 
     assert 0 < gangs.store.client.ttl(f"{gangs.store.prefix}ports:machine") <= 24 * 3600
+
+
+def test_a_member_that_the_ledger_knows_no_more_ends_what_it_runs(gangs, tmp_path, monkeypatch, wait_until):
+    monkeypatch.setattr(belonging, "EVERY_S", 0.1)
+    one = One(gangs, "sleep", "600")
+    found = []
+    body = threading.Thread(target=lambda: found.append(Member(gangs.store, one.post(tmp_path)).run()))
+    body.start()
+    wait_until(
+        lambda: gangs.state() == "RUNNING" and process.carriers(JETQ_MEMBER="g.1.0"), within_s=20, what="its ranks"
+    )
+
+    gangs.store.client.delete(f"{gangs.store.prefix}job:{one.member.job_id}")  # as a server that lost its last writes
+    body.join(20)
+
+    assert [report.stopped for report in found] == [True]
+    assert process.carriers(JETQ_MEMBER="g.1.0") == []
+
+
+def test_a_gang_does_not_start_while_a_start_that_was_lost_still_runs_somewhere(gangs):
+    gangs.node("a")
+    gangs.node("b")
+    gangs.submit(1)
+    gangs.cluster.beat("b", seq=2, running=(("g.1.0", "c-b"),))
+
+    assert gangs.reserve("a") == "b"
+    assert gangs.state() == "QUEUED"
+    assert gangs.cluster.used("a") == 0
+
+    gangs.cluster.beat("b", seq=3)
+    assert gangs.reserve("a") == ""
+
+
+def test_a_start_whose_members_have_ended_holds_up_no_other_though_a_beat_still_tells_of_them(gangs):
+    one = One(gangs)
+    gangs.settle(one.member, one.token, Report(stopped=True))
+    gangs.end(JobState.QUEUED, "again")
+    gangs.cluster.beat("a", seq=2, running=((one.member.job_id, "c-a"),))
+
+    assert gangs.reserve("a") == ""
+
+
+def test_other_work_may_have_an_id_like_that_of_a_member(gangs):
+    gangs.node("a")
+    gangs.submit(1)
+    _, parcel = gangs.cluster.put("g.1.0")
+
+    assert gangs.reserve("a") == ""
+
+    assert [member.job_id for member in gangs.view().members] == ["g.2.0"]
+    assert gangs.store.job(parcel.job_id).name == "t.work"
+    assert gangs.cluster.put("g.2.0")[0].verdict == "refused"

@@ -1,9 +1,10 @@
 -- Start a gang on all these nodes, or not at all: a member on each of them, with its lease and its message.
 --
--- uses  base leads room ending
+-- uses  base sure leads room ending
 -- ARGV  1 epoch  2 term  3 id  4 how many starts it had  5 seed (16 hex)  6 salt 0..1  7 why  then the nodes, the head first
--- gives '' where it was done, else why not: gone (it is not this gang's turn any more), or the node that has no room
-if not leads(A[1], A[2]) then return 'gone' end
+-- gives '' where it was done, else why not: gone (it is not this gang's turn, or the server was started anew and nodes
+--       have not said yet what runs), or the node that has no room, or runs a member yet of a start that such a server lost
+if not is_sure() or not leads(A[1], A[2]) then return 'gone' end
 local id, key, salt = A[3], P .. 'job:' .. A[3], tonumber(A[6])
 local j = call('HMGET', key, 'state', 'starts', 'lease', 'prio')
 if j[1] ~= 'QUEUED' or j[2] ~= A[4] then return 'gone' end
@@ -13,7 +14,21 @@ for i = 8, #A do
   f.planned = NOTHING  -- who decided has looked at that, and some of it is this gang's
   if not fits(f, slots, gpu, mem) or call('SISMEMBER', P .. 'tasks:' .. A[i], 'gang.member') == 0 then return A[i] end
 end
-local start, template, t, members, nodes = j[2] + 1, call('GET', P .. 'msg:' .. id), now(), {}, {}
+for _, name in ipairs(call('SMEMBERS', P .. 'nodes')) do
+  local n = call('HMGET', P .. 'node:' .. name, 'state', 'running')
+  local told = n[1] ~= 'dead' and n[1] ~= 'gone' and n[2] and string.find(n[2], id .. '.', 1, true)
+  for _, run in ipairs(told and cjson.decode(n[2]) or {}) do
+    if string.sub(run[1], 1, #id + 1) == id .. '.' and call('EXISTS', P .. 'job:' .. run[1]) == 0 then return name end
+  end
+end
+local function in_use(start)
+  for index = 0, #A - 8 do
+    if call('EXISTS', P .. 'job:' .. id .. '.' .. start .. '.' .. index) == 1 then return true end
+  end
+end
+local start = j[2] + 1
+while in_use(start) do start = start + 1 end  -- somebody has called other work so
+local template, t, members, nodes = call('GET', P .. 'msg:' .. id), now(), {}, {}
 for i = 8, #A do
   local index = i - 8
   local node, member, pub = A[i], id .. '.' .. start .. '.' .. index, A[5] .. '.' .. index

@@ -1,9 +1,9 @@
 -- A start of a gang shall end: its members are asked to stop, each on its node.
 --
--- uses  base leads room ending gang
+-- uses  base sure leads room ending gang
 -- ARGV  1 epoch  2 term  3 id  4 which start  5 why  6 salt 0..1  7 ttl (s)
--- gives 1, or 0 where the term or that start is over
-if not leads(A[1], A[2]) then return 0 end
+-- gives 1, or 0 where the term or that start is over, or the server was started anew: its members may have begun
+if not is_sure() or not leads(A[1], A[2]) then return 0 end
 local key = P .. 'job:' .. A[3]
 local j = call('HMGET', key, 'state', 'starts', 'members')
 if TERMINAL[j[1]] or j[2] ~= A[4] or not j[3] then return 0 end
