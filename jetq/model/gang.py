@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -19,6 +20,8 @@ LAUNCHERS = ("torchrun", "mpirun")
 TRANSPORTS = ("jetq", "ssh")
 #: More nodes, or ranks on one node, are a typo.
 MOST = 1024
+#: Linux gives a program no string of more than 128 KiB, and mpirun makes one of the whole command (bytes).
+MOST_BYTES = 120 * 1024
 #: The id of a packed workdir: SHA-256 in hex.
 WORKDIR_ID = re.compile(r"[0-9a-f]{64}")
 #: Variables that the launcher gives each rank itself.
@@ -160,7 +163,17 @@ def _argv(words: object) -> tuple[str, ...]:
         raise UsageError("each word of the command must be text without NUL characters")
     if argv[0].startswith("-"):
         raise UsageError(f"the command begins with the flag {argv[0]!r}; name a program first, for example: python")
+    _check_length("the command", " ".join(argv))
     return argv
+
+
+def _check_length(what: str, text: str) -> None:
+    try:
+        size = len(os.fsencode(text))
+    except UnicodeEncodeError as exc:
+        raise UsageError(f"{what} has characters in it that no program can be given ({exc.reason})") from exc
+    if size > MOST_BYTES:
+        raise UsageError(f"{what} takes {size} bytes, and {MOST_BYTES} is the most; put it into a file of the workdir")
 
 
 def _environment(env: object) -> dict[str, str]:
@@ -171,6 +184,7 @@ def _environment(env: object) -> dict[str, str]:
             raise UsageError(f"{name!r} cannot name a variable: use letters, digits and _, no digit first")
         if not isinstance(value, str) or "\0" in value:
             raise UsageError(f"the value of {name} must be text without NUL characters, not {value!r:.80}")
+        _check_length(f"the value of {name}", value)
         if name.startswith("JETQ_") or name in RANK_VARIABLES:
             raise UsageError(f"{name} is set by jetq or the launcher for each rank; leave it out")
     return dict(sorted(env.items()))

@@ -1,4 +1,4 @@
-"""A broker's machine lost power, and with it what it knew of a gang's start: the gang runs on, or once more, never twice."""
+"""A broker lost power, and what it knew of a gang's start: the gang runs on, or once more, never twice at once."""
 
 from __future__ import annotations
 

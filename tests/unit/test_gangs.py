@@ -148,7 +148,11 @@ def test_without_any_node_that_is_said(redis_url):
         (["./walk.sh"], {}, "./walk.sh is not in the workdir .*; paths are read from there"),
         (["../run.sh"], {}, "../run.sh leads out of the workdir"),
         (["python", "test.py"], {}, "test.py is not in the workdir .*; paths are read from there"),
-        (["hostname", "x" * (1 << 20)], {}, "the command and its variables take .* bytes, more than 1048576"),
+        (
+            ["hostname"],
+            {"env": {f"V{n}": "x" * (1 << 16) for n in range(16)}},
+            "the command and its variables take .* bytes, more than 1048576",
+        ),
     ],
 )
 def test_what_is_asked_wrongly_sends_nothing(cluster, workdir, argv, how, complaint):
