@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jetq.model.gang import GangSpec
 from jetq.model.job import JobState
@@ -61,6 +61,22 @@ def next_step(gang: GangView, now_s: float) -> Stop | End | None:
     if not failures:  # nobody says why: whoever stopped it knew
         failures = [Failure(now_s, "none", gang.nodes[0], f"was stopped: {gang.stopping}")]
     return _judged(gang, failures, now_s)
+
+
+def comes_back(gang: GangView, now_s: float) -> GangView | None:
+    """Return a gang that is being stopped, as it will wait for its next start; None: nothing of it will.
+
+    Room is kept for it from now on: until its last member has ended, work that came later would take it.
+    """
+    failures = found(gang)
+    ended = all(member.ended for member in gang.members)
+    if not gang.stopping or gang.cancel_asked or gang.started_s is None or not failures or ended:
+        return None
+    end = _judged(gang, failures, now_s)
+    if end.state is not JobState.QUEUED:
+        return None
+    least, most = end.bounds or (gang.least, gang.most)
+    return replace(gang, not_before_s=end.not_before_s or 0.0, least=least, most=most)
 
 
 def found(gang: GangView) -> list[Failure]:
