@@ -20,7 +20,7 @@ equal address on all (docker0, l4tbr0), with Debian's 4.1.4 and the wheel's 5.0.
 - The launch agent may be several words; 4 cuts them at spaces, and both take ``:`` for an alternative.
 - 5 hangs at its end where a rank exits before its daemon, which has just started it, listens for that (in 5 to 10 of
   100 jobs of four hosts whose ranks end at once; the daemon says "IOF COMPLETE" of it, and never "WAITPID FIRED").
-  Ranks that begin 0.05 s later do not (0 of 150).
+  With ranks that live 0.05 s longer it does not (0 of 150).
 - Output lines come as ``[1,RANK]<stdout>:`` (5: then a space); the exit code is that of a failed rank.
 """
 
@@ -43,6 +43,7 @@ SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "Connection
 #: one time. Signals go to the whole group of a rank, so it waits for the command through those that can be caught. A
 #: rank that was asked to end has not failed, whatever its code: mpirun would kill the others, which may still save.
 _RANK = (
+    'trap "sleep 0.05" EXIT; '  # else 5 may hang: see above
     f'cd "${WORKDIR}" && export RANK="$OMPI_COMM_WORLD_RANK" WORLD_SIZE="$OMPI_COMM_WORLD_SIZE" '
     'LOCAL_RANK="$OMPI_COMM_WORLD_LOCAL_RANK" LOCAL_WORLD_SIZE="$OMPI_COMM_WORLD_LOCAL_SIZE" || exit; '
     'asked=; trap asked=1 TERM; trap : HUP INT QUIT USR1 USR2; "$@"; code=$?; [ "$asked" ] && exit 0; '
