@@ -118,6 +118,10 @@ def run_lane(app: Celery, **how: Any) -> int:
     """Run a lane in this process until it ends (``how``: see ``engine.lanes.run_lane``). Returns its exit code."""
     from jetq.engine import lanes
 
+    if how["lane"] == "processes":
+        from jetq.service import member
+
+        member.warm_up()
     return lanes.run_lane(app, **how)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from jetq.launch.causes import ending
 from jetq.launch.output import Line, Output
 from jetq.log import Log
 from jetq.model.members import Cost, Fault, Report, Seat
+from jetq.probe import tools
 from jetq.service.attendants import Attendant
 from jetq.service.belonging import Belonging
 from jetq.service.desk import AGENT, LAUNCH, Desk
@@ -43,6 +45,11 @@ _FIRST_SIGNS = ("closing signal", "failed (exitcode")
 MEMBER = "JETQ_MEMBER"
 
 _log = Log("member")
+
+
+def warm_up() -> None:
+    """Ask in the background, when a lane starts, what its first gang would wait for: which Open MPI is here."""
+    threading.Thread(target=tools.open_mpi, name="warm-up", daemon=True).start()
 
 
 class Member:
