@@ -37,7 +37,7 @@ format: $(VENV)/.test ## format the source and mend what the linter can
 	$(BIN)/ruff check --fix-only -q .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.test clips ## measure every row of the budget, as ratios (under 30 min)
+bench: $(VENV)/.test clips ## measure every row of the budget, as ratios (about 45 min)
 	$(BIN)/python -m benchmarks
 
 clips: $(CLIPS) ## fetch four short real clips into clips/

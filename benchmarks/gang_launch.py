@@ -6,10 +6,14 @@ line. In turn, round by round:
     bare      mpirun with a hostfile and a launch agent, or torchrun started on all four at once
     gang      `JetQ.gang(...)`, until the line is in the ledger, for whoever follows
     command   `jetq gang ...`, from the start of that command to the line on its screen
+
+``--slurm`` also launches it by Slurm on this machine, where that is installed: controller and nodes without networks
+between them, one job after the other, so these figures stand beside the others and are no part of the budget.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import sys
 import tempfile
@@ -23,6 +27,7 @@ from benchmarks._boards import BOARDS, COMMAND, INTERFACE, LINE_S, Bare, first_l
 from benchmarks._host import Lan, can_build
 from benchmarks._report import Report, Spread, options
 from benchmarks._server import fresh_store, server
+from benchmarks._slurm import missing, slurm
 from benchmarks._workers import settings, wait
 from jetq import process
 from jetq.client import JetQ
@@ -116,9 +121,26 @@ def measure(report: Report, bare: Bare, gangs: Gangs, repeats: int) -> None:
     report.table("steps of a gang's launch (s)", ("launcher", *STEPS), split)
 
 
+def measure_slurm(report: Report, repeats: int) -> None:
+    """Launch the same by Slurm, where it is installed, and report."""
+    if absent := missing():
+        report.say(f"Slurm: left out, since {', '.join(absent)} are not installed (Debian: slurm-wlm, munge)")
+        return
+    with tempfile.TemporaryDirectory(prefix="jetq-bench-") as name, slurm(Path(name)) as peer:
+        rows = [
+            (word, Spread.of([launch() for _ in range(repeats)]))
+            for word, launch in (("srun", peer.srun), ("sbatch", peer.sbatch))
+        ]
+    report.table("Slurm, to the first line of a rank (s)", ("launcher", "time"), rows)
+
+
+def _flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--slurm", action="store_true", help="launch it by Slurm, too, where that is installed")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print. Returns the exit code."""
-    asked = options(__doc__, argv, repeats=10)
+    asked = options(__doc__, argv, repeats=10, add=_flags)
     report = Report("gang_launch", f"seconds to the first line of a gang on {BOARDS} boards, median with range")
     if can_build():
         lan = Lan([INTERFACE] * BOARDS, joined=True)
@@ -134,6 +156,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 lan.remove()
     else:
         report.say("left out, since network namespaces take root and iproute2")
+    if asked.slurm and can_build():
+        measure_slurm(report, asked.repeats)
     report.close(asked.json)
     return 0
 
