@@ -94,7 +94,7 @@ class Link:
 
     def _read(self, command: str, *args: Any) -> Any:
         with _told():
-            return self.client.execute_command(command, *args)
+            return self.client.execute_command(command, *writable(args))
 
     def _read_all(self, *commands: Sequence[Any]) -> list[Any]:
         """Return the answers to reads that are sent in one go."""
@@ -107,7 +107,7 @@ class Link:
     def _send(self, commands: Sequence[Sequence[Any]], *, atomic: bool) -> list[Any]:
         with _told(), self.client.pipeline(transaction=atomic) as pipe:
             for command in commands:
-                pipe.execute_command(*command)
+                pipe.execute_command(*writable(command))
             return list(pipe.execute())
 
     def _hash(self, key: str) -> dict[str, str]:
@@ -130,7 +130,7 @@ def _told() -> Iterator[None]:
 def run_script(client: redis.Redis, script: scripts.Script, prefix: str, args: Sequence[Any]) -> Any:
     """Run a script with the client's own retry, past its bookkeeping: that costs 11 us a call, half of the trip."""
     pool = client.connection_pool
-    connection = pool.get_connection()
+    connection, args = pool.get_connection(), writable(args)
 
     def attempt() -> Any:
         try:
@@ -160,7 +160,7 @@ def send_ahead(
     except _LOST:
         return again
     try:
-        connection.send_command("EVALSHA", script.sha, 1, prefix, *args)
+        connection.send_command("EVALSHA", script.sha, 1, prefix, *writable(args))
     except _LOST:  # redis-py has closed the connection, here and below
         pool.release(connection)
         return again
@@ -177,9 +177,14 @@ def send_ahead(
     return answer
 
 
+def writable(words: Sequence[Any]) -> Sequence[Any]:
+    """Return what can be sent: names of files and words of commands may have bytes in them that are no characters."""
+    return [word.encode(errors="replace") if isinstance(word, str) and not word.isascii() else word for word in words]
+
+
 def text(value: Any) -> str:
     """Return an answer's word; "" for none."""
-    return value.decode() if isinstance(value, bytes) else "" if value is None else str(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else "" if value is None else str(value)
 
 
 def fields_of(got: Any) -> dict[str, str]:

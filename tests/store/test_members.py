@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 from jetq import process
 from jetq.model.gang import GangSpec
 from jetq.model.job import JobState
-from jetq.model.members import Report
+from jetq.model.members import Fault, Report
 from jetq.policy import gangsteps
 from jetq.service import belonging
+from jetq.service.desk import Desk
 from jetq.service.member import Member
 from jetq.service.post import Post
 from tests.store.test_gangs import TEMPLATE, Gangs
@@ -115,3 +117,27 @@ def test_other_work_may_have_an_id_like_that_of_a_member(gangs):
     assert [member.job_id for member in gangs.view().members] == ["g.2.0"]
     assert gangs.store.job(parcel.job_id).name == "t.work"
     assert gangs.cluster.put("g.2.0")[0].verdict == "refused"
+
+
+def test_bytes_that_are_no_characters_hold_up_no_gang(gangs):
+    one = One(gangs, "\udcff")
+    gangs.settle(
+        one.member, one.token, Report(faults=(Fault(1.0, "app", "\udcff is not installed \ud800ä", node="a"),))
+    )
+    step = gangsteps.next_step(gangs.view(), gangs.store.time_s())
+
+    assert gangs.end(step.state, step.why, exit_code=1, tail=["\udcff"])
+
+    assert gangs.store.job("g").error == "node a ? is not installed ?ä"
+
+
+def test_a_launch_agent_that_is_called_with_bytes_that_are_no_characters_ends_no_desk(gangs, tmp_path, wait_until):
+    with Desk(gangs.store, "token", tmp_path):
+        for said in (b"\xff\0/x/prted \xff", b"a\0/x/prted"):
+            caller = socket.socket(socket.AF_UNIX)
+            caller.connect(str(tmp_path / "launch"))
+            caller.sendall(said)
+            caller.shutdown(socket.SHUT_WR)
+            host = said[:1].decode(errors="replace").replace("\ufffd", "?")
+            wait_until(lambda host=host: gangs.store.launches("token", host), what=f"the request for {host}")
+            caller.close()
