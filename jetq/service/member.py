@@ -41,6 +41,8 @@ UNCLEAN_S = 5.0
 PROGRESS_S = 0.5
 #: torchrun says this at once when a rank has failed; its report comes when the others have ended.
 _FIRST_SIGNS = ("closing signal", "failed (exitcode")
+#: torchrun says this where the rendezvous cannot listen; a port is leased, but what is not jetq's knows nothing of that.
+_TAKEN = "EADDRINUSE"
 #: What names a member's processes: all that it starts has it in its environment.
 MEMBER = "JETQ_MEMBER"
 
@@ -214,9 +216,11 @@ class _Run:
         cause = output.cause
         at_s = self._failed_at_s or self._seat.now_s()
         if cause is None:
+            said = output.tail(None)
+            taken = bool(ready.port) and any(_TAKEN in line for line in said)
             why = f"{self._seat.spec.launcher} {ending(code)}"
-            fault = Fault(at_s, "app" if code > 0 else "infra", why)
-            return Report(_plain(code), (fault,), tail=tuple(output.tail(None)))
+            why = f"found port {ready.port} taken by somebody else: {why}" if taken else why
+            return Report(_plain(code), (Fault(at_s, "infra" if taken or code < 0 else "app", why),), tail=tuple(said))
         own = _plain(cause.code) if cause.code else _plain(code)
         where = next((start.node for start in ready.plan.starts if cause.rank in start.ranks), "")
         fault = Fault(at_s, "app", cause.why, cause.rank, where)

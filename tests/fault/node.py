@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from jetq import process
@@ -48,10 +49,10 @@ class Node:
 
     def power_off(self) -> None:
         """Kill all its processes at once, the guard first: nobody is left to tell the ledger."""
-        for pid in (self.guard, *self.left()):
-            os.kill(pid, signal.SIGSTOP)
-        for pid in (self.guard, *self.left()):
-            os.kill(pid, signal.SIGKILL)
+        for signum in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in (self.guard, *self.left()):
+                with suppress(ProcessLookupError):  # it has just ended by itself
+                    os.kill(pid, signum)
         self.wait()
 
     def clear(self) -> None:

@@ -148,6 +148,19 @@ def test_a_gang_outlives_its_broker(boards):
     boards.wait_nothing_left(job)
 
 
+def test_a_gang_that_could_go_on_smaller_waits_where_its_checkpoints_are_not_shared_and_says_so(boards):
+    job = boards.gang("sh", "-c", ONCE, nodes="2:3")
+    boards.say(job, "begins", 3)
+
+    member_node(boards, job).power_off()
+    why = "it cannot go on with fewer than 3 nodes: its checkpoints are not on storage that all nodes share"
+    boards.until(job, lambda row: why in told(row), 20, "it says why")
+    boards.mend()
+    row = job.wait(40)
+
+    assert (row.state, row.attempts, len(row.nodes)) == ("SUCCEEDED", 1, 3)
+
+
 def test_a_node_that_is_late_costs_nothing(boards):
     late = boards.by_name["b"]
 
