@@ -41,7 +41,7 @@ UNCLEAN_S = 5.0
 PROGRESS_S = 0.5
 #: torchrun says this at once when a rank has failed; its report comes when the others have ended.
 _FIRST_SIGNS = ("closing signal", "failed (exitcode")
-#: torchrun says this where the rendezvous cannot listen; a port is leased, but what is not jetq's knows nothing of that.
+#: torchrun says this where the rendezvous cannot listen: what is not jetq's knows nothing of leased ports.
 _TAKEN = "EADDRINUSE"
 #: What names a member's processes: all that it starts has it in its environment.
 MEMBER = "JETQ_MEMBER"
