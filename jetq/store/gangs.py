@@ -74,7 +74,7 @@ class GangSide(Link):
             try:
                 mine = [views[member] for member in members[job]]
                 found_gangs.append(gang_view(job, record, said, mine, lasted[record["name"]]))
-            except (UsageError, TypeError) as exc:  # another version of jetq has sent it; it may not hold up the others
+            except (UsageError, TypeError, ValueError, KeyError) as exc:  # of another version; it holds up no other
                 self._run(
                     "cancel", job, f"this version of jetq cannot read what it asks for: {exc}", *seed(), self._ttl_s
                 )

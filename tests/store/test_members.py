@@ -141,3 +141,17 @@ def test_a_launch_agent_that_is_called_with_bytes_that_are_no_characters_ends_no
             host = said[:1].decode(errors="replace").replace("\ufffd", "?")
             wait_until(lambda host=host: gangs.store.launches("token", host), what=f"the request for {host}")
             caller.close()
+
+
+@pytest.mark.parametrize(
+    "spec", ["{", "null", "[]", "{}", '{"argv": ["true"], "future": 1}', '{"argv": ["true"], "env": 3}']
+)
+def test_a_gang_whose_record_makes_no_sense_is_cancelled_and_holds_up_no_other(gangs, spec):
+    gangs.submit(job_id="g")
+    gangs.submit(job_id="odd")
+    gangs.store.client.hset(f"{gangs.store.prefix}job:odd", "spec", spec)
+
+    assert [gang.id for gang in gangs.store.gangs()] == ["g"]
+
+    assert gangs.state("odd") == "CANCELLED"
+    gangs.store.keep_workdirs()
