@@ -26,6 +26,8 @@ from jetq.store.base import Order, Parcel, Placed, Publisher
 Call = tuple[Sequence[Any], Mapping[str, Any]]
 #: Where a template has the job's id and its publication number.
 ID, PUB = "@jetq-id@", "@jetq-pub@"
+#: The report of a gang's member is its result: it is kept, however small results have to be (bytes).
+MOST_REPORT = 1024**2
 _encode = JSONEncoder(allow_nan=False).encode
 
 
@@ -120,7 +122,8 @@ def member_template(app: Celery) -> str:
     """Return the message of a gang's members; whoever sends it puts something for :data:`ID` and :data:`PUB`."""
     options = Options(kind="gang")
     transport.will_publish()  # the broker need not answer for this
-    return _Template(app, MEMBER_TASK, options, options.header(), priority(None)).open()
+    header = {**options.header(), "max_result_bytes": MOST_REPORT}
+    return _Template(app, MEMBER_TASK, options, header, priority(None)).open()
 
 
 def _accepted(rows: list[Placed]) -> list[Placed]:

@@ -22,7 +22,7 @@ def test_the_template_is_a_whole_message_but_for_id_and_number(redis_url):
     assert (headers["task"], headers["argsrepr"], headers["kwargsrepr"]) == ("gang.member", "()", "{}")
     assert {headers["id"], headers["root_id"], properties["correlation_id"]} == {"yard.1.0"}
     assert {headers["jetq_pub"], properties["delivery_tag"]} == {"0123456789abcdef"}
-    assert headers["jetq"] == {"kind": "gang"}
+    assert headers["jetq"] == {"kind": "gang", "max_result_bytes": 1024**2}
     assert json.loads(base64.b64decode(message["body"]))[:2] == [[], {}]
     assert (properties["priority"], properties["delivery_info"]["routing_key"]) == (3, "jetq")
     assert "@jetq-" not in json.dumps(message)
