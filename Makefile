@@ -24,6 +24,7 @@ demo: $(VENV)/.jetq clips ## three nodes on this machine analyse real clips, the
 test: $(VENV)/.test clips ## run the whole test suite
 	@command -v faketime >/dev/null || echo "the tests of the broker's clock need libfaketime (Debian, Ubuntu: apt install faketime)" >&2
 	@command -v cc >/dev/null || echo "the test of a job that compiles its own program needs a C compiler (Debian, Ubuntu: apt install build-essential)" >&2
+	@[ -x /usr/bin/mpirun ] || echo "the tests of the system's Open MPI need it (Debian, Ubuntu: apt install openmpi-bin)" >&2
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: $(VENV)/.test ## format, lint, types and the floors of the source

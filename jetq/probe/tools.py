@@ -25,9 +25,13 @@ _OPEN_MPI = re.compile(rb"\(Open MPI\)\s+v?(\d+)\.")
 
 
 def search_path(env: Mapping[str, str] = os.environ) -> str:
-    """Return the PATH of ranks: the folder of this node's own Python first (its torchrun, its wheel's mpirun)."""
+    """Return the PATH of ranks: the folder of this node's own Python first (its torchrun, its wheel's mpirun).
+
+    Where PATH has that folder somewhere, its order is somebody's wish: a node can have the system's mpirun before the
+    one of its venv.
+    """
     own, path = str(Path(sys.executable).parent), env.get("PATH") or os.defpath
-    return path if path.split(os.pathsep)[0] == own else f"{own}{os.pathsep}{path}"
+    return path if own in path.split(os.pathsep) else f"{own}{os.pathsep}{path}"
 
 
 def torch() -> str | None:

@@ -34,6 +34,12 @@ def test_the_path_of_ranks_begins_at_this_python():
     assert tools.search_path({"PATH": "/usr/bin"}) == f"{Path(sys.executable).parent}:/usr/bin"
 
 
+def test_where_path_names_this_python_its_order_is_kept():
+    path = f"/usr/bin:{Path(sys.executable).parent}"
+
+    assert tools.search_path({"PATH": path}) == path
+
+
 @pytest.mark.parametrize(
     ("says", "major"),
     [
