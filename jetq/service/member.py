@@ -229,9 +229,9 @@ class _Run:
     def _take(self, line: Line) -> None:
         if line.rank is None and self._failed_at_s is None and any(sign in line.text for sign in _FIRST_SIGNS):
             self._failed_at_s = self._seat.now_s()
-        # A launcher that ends by a failure, or is ended, fills a screen with its own story, which hides the rank's.
-        ending = self._failed_at_s is not None or self._post.stop.is_set()
-        self._log.add(line, live=line.rank is not None or not ending)
+        # A launcher's own story fills a screen at each failure, and at times where all is well (torchrun, where the head
+        # is the first to leave its last barrier): it hides what ranks say, so it is in the file alone.
+        self._log.add(line, live=line.rank is not None)
 
     def _tell_progress(self, *, last: bool = False) -> None:
         now_s = time.monotonic()
