@@ -165,14 +165,16 @@ class _Run:
     def _environ(self, start: Start, ready: Ready) -> dict[str, str]:
         """Return what is added to the environment on this node."""
         files = files_dir_of(str(self._post.jobs_dir), self._seat.gang_id) if self._post.jobs_dir else str(self._folder)
-        Path(files).mkdir(parents=True, exist_ok=True)
+        checkpoints = ready.checkpoints or f"{files}/checkpoints"
+        for folder in (files, *([] if ready.checkpoints else [checkpoints])):  # the head has made a shared one
+            Path(folder).mkdir(parents=True, exist_ok=True)
         return {
             **start.env,
             MEMBER: self._post.member_id,
             WORKDIR: start.env.get(WORKDIR, start.cwd),
             "JETQ_NODE": self._post.node,
             "JETQ_FILES_DIR": files,
-            "JETQ_CKPT_DIR": ready.checkpoints or f"{files}/checkpoints",
+            "JETQ_CKPT_DIR": checkpoints,
             "JETQ_PROGRESS": str(self._folder / "progress"),
         }
 

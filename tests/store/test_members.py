@@ -155,3 +155,9 @@ def test_a_gang_whose_record_makes_no_sense_is_cancelled_and_holds_up_no_other(g
 
     assert gangs.state("odd") == "CANCELLED"
     gangs.store.keep_workdirs()
+
+
+def test_ranks_find_the_folders_that_they_are_told_of(gangs, tmp_path):
+    one = One(gangs, "sh", "-c", 'test -d "$JETQ_CKPT_DIR" && test -d "$JETQ_FILES_DIR" && test . -ef "$JETQ_WORKDIR"')
+
+    assert one.run(tmp_path).state is JobState.SUCCEEDED
