@@ -231,8 +231,8 @@ class _Run:
     def _take(self, line: Line) -> None:
         if line.rank is None and self._failed_at_s is None and any(sign in line.text for sign in _FIRST_SIGNS):
             self._failed_at_s = self._seat.now_s()
-        # A launcher's own story fills a screen at each failure, and at times where all is well (torchrun, where the head
-        # is the first to leave its last barrier): it hides what ranks say, so it is in the file alone.
+        # A launcher's own story fills a screen at each failure, and at times where all is well (torchrun, where the
+        # head is the first to leave its last barrier): it hides what ranks say, so it is in the file alone.
         self._log.add(line, live=line.rank is not None)
 
     def _tell_progress(self, *, last: bool = False) -> None:
