@@ -30,7 +30,7 @@ PIPE = subprocess.PIPE
 
 #: What the kernel says of processes, for who uses this module.
 born, children, command, group = procfs.born, procfs.children, procfs.command, procfs.group
-network, place = procfs.network, procfs.place
+network, parent, place = procfs.network, procfs.parent, procfs.place
 
 _HERE = Path(__file__).resolve().parent
 #: prctl(2): orphans of our descendants become our children instead of init's.
@@ -52,6 +52,11 @@ class Child:
     def stdout(self) -> IO[bytes] | None:
         """The read end of its output, if it was started with ``stdout=PIPE``."""
         return self._popen.stdout
+
+    @property
+    def stderr(self) -> IO[bytes] | None:
+        """The read end of its complaints, if it was started with ``stderr=PIPE``."""
+        return self._popen.stderr
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal, or None while it runs."""

@@ -25,12 +25,12 @@ def place() -> str:
 
 def children(pid: int | None = None) -> list[int]:
     """Return the pids of a process's children (ours by default), zombies included."""
-    parent = os.getpid() if pid is None else pid
+    own = os.getpid() if pid is None else pid
     try:
-        tasks = list(Path(f"/proc/{parent}/task").iterdir())
+        tasks = list(Path(f"/proc/{own}/task").iterdir())
         return [int(word) for task in tasks for word in (task / "children").read_text().split()]
     except (FileNotFoundError, ProcessLookupError):  # gone, or a kernel without PROC_CHILDREN
-        return [child for child in pids() if _parent(child) == parent]
+        return [child for child in pids() if parent(child) == own]
 
 
 def pids() -> list[int]:
@@ -75,7 +75,8 @@ def _runs(fields: list[str]) -> bool:
     return bool(fields) and (fields[0] not in ("Z", "X") or int(fields[17]) > 1)
 
 
-def _parent(pid: int) -> int:
+def parent(pid: int) -> int:
+    """Return the pid of a process's parent, 0 if it is gone."""
     fields = _stat(pid)
     return int(fields[1]) if fields else 0
 

@@ -12,6 +12,8 @@ from jetq.model.gang import GangSpec
 
 #: The folder of a member in which its ranks run, below its private one; its path is in this variable too.
 WORK, WORKDIR = "work", "JETQ_WORKDIR"
+#: Names a member's processes: all that it starts has it in its environment.
+MEMBER = "JETQ_MEMBER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Member:
 class Run:
     """One attempt to run a gang."""
 
-    id: str  # of job and attempt: no other run has it
+    id: str  # of job and attempt: no other run has it; with a dot and its index it is the id of a member
     port: int  # leased on the first member
     env: Mapping[str, str] = field(default_factory=dict)  # what jetq tells every rank (JETQ_JOB_ID ...)
     agent: tuple[str, ...] = ("jetq-launch",)  # what mpirun calls to start a daemon on another machine

@@ -30,14 +30,12 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 
 from jetq.errors import MembersUnfit
-from jetq.launch import hostfile
+from jetq.launch import hostfile, ssh
 from jetq.launch.base import WORKDIR, Member, Plan, Run, Start, check_members, common, per_node
 from jetq.launch.hostfile import Host
 from jetq.model.gang import GangSpec
 
 MAJORS = (4, 5)
-#: No question is asked (nobody is there to answer), and a machine that is off is known soon (s).
-SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "ConnectionAttempts=3")
 #: What mpirun starts as a rank: it goes to its node's folder and gives the command torchrun's names for its number. It
 #: stays, and says how the command ended (``jetq.launch.output`` reads that): 5 mostly says nothing where ranks end at
 #: one time. Signals go to the whole group of a rank, so it waits for the command through those that can be caught. A
@@ -68,21 +66,22 @@ def plan(spec: GangSpec, members: Sequence[Member], run: Run) -> Plan:
     ranks = _ranks(spec, hosts)
     head = members[0]
     shared = {**common(spec, run), "MASTER_ADDR": head.address, "MASTER_PORT": str(run.port)}
-    if spec.transport == "ssh":  # nobody of ours is there to say what differs
-        shared = {**_alike(members), **shared, WORKDIR: head.work}
-    answering = {host.nodes[0]: host.address for host in hosts[1:]} if spec.transport == "jetq" else {}
+    by_ssh = ssh.is_used(spec, members)
+    answering = {} if by_ssh else {host.nodes[0]: host.address for host in hosts[1:]}
     starts = []
     for member in members:
         env = {**per_node(member), **shared, WORKDIR: member.work}
         if member is head:
             path = f"{member.folder}/hostfile"
-            argv = _argv(spec, members, run, hosts=len(hosts), major=major, exported=shared, path=path)
             files = {path: hostfile.text(hosts)}
+            if by_ssh:
+                files[ssh.agent_of(head)] = ssh.agent(members, hosts, run)
+            argv = _argv(spec, members, run, hosts=hosts, major=major, exported=shared, path=path)
             starts.append(Start(member.node, argv, env, member.work, files, ranks[member.node]))
         else:
             answers_for = answering.get(member.node, "")
             starts.append(Start(member.node, (), env, member.work, {}, ranks[member.node], answers_for))
-    return Plan(spec.launcher, tuple(starts), _notes(spec, members, len(hosts)))
+    return Plan(spec.launcher, tuple(starts))
 
 
 def _argv(
@@ -90,7 +89,7 @@ def _argv(
     members: Sequence[Member],
     run: Run,
     *,
-    hosts: int,
+    hosts: Sequence[Host],
     major: int,
     exported: Mapping[str, str],
     path: str,
@@ -100,21 +99,22 @@ def _argv(
     words += ["--bind-to", "none", "--wdir", "/", *(("--tag-output",) if major == 4 else ("--output", "tag"))]
     if spec.as_root:
         words.append("--allow-run-as-root")
-    if hosts > 1:
+    rank = _RANK
+    if len(hosts) > 1:
         words += ["--leave-session-attached", *_between(spec, members, run, major)]
     words += [word for name in sorted(exported) for word in ("-x", name)]
-    return (*words, "/bin/sh", "-c", _RANK, "jetq", *spec.argv)
+    if ssh.is_used(spec, members):
+        rank = ssh.enter(members, hosts, spec.ranks) + _RANK
+    return (*words, "/bin/sh", "-c", rank, "jetq", *spec.argv)
 
 
 def _between(spec: GangSpec, members: Sequence[Member], run: Run, major: int) -> list[str]:
     """Return what it takes to reach other machines, and only through the network that was probed."""
     flag, agent, no_tree, interface = _RUNTIME[major]
     networks = ",".join(dict.fromkeys(str(ipaddress.ip_network(member.network)) for member in members))
-    words = [flag, agent, _agent(SSH if spec.transport == "ssh" else run.agent), flag, no_tree, "1"]
-    if major == 4:
-        words += [flag, interface, networks]
-    elif spec.transport == "jetq" or len({member.interface for member in members}) == 1:
-        words += [flag, interface, members[0].interface]
+    called = ("/bin/sh", ssh.agent_of(members[0])) if ssh.is_used(spec, members) else run.agent
+    words = [flag, agent, _agent(called), flag, no_tree, "1"]
+    words += [flag, interface, networks if major == 4 else members[0].interface]
     return [*words, "--mca", "btl_tcp_if_include", networks]
 
 
@@ -156,21 +156,3 @@ def _ranks(spec: GangSpec, hosts: Sequence[Host]) -> dict[str, tuple[int, ...]]:
     """Return each node's share: ranks are numbered along the hostfile, and nodes of one machine share its line."""
     order = [node for host in hosts for node in host.nodes]
     return {node: tuple(range(n * spec.ranks, (n + 1) * spec.ranks)) for n, node in enumerate(order)}
-
-
-def _alike(members: Sequence[Member]) -> dict[str, str]:
-    """Return the interface's variables where it has one name on all machines."""
-    return per_node(members[0]) if len({member.interface for member in members}) == 1 else {}
-
-
-def _notes(spec: GangSpec, members: Sequence[Member], hosts: int) -> tuple[str, ...]:
-    notes = []
-    names = sorted({member.interface for member in members})
-    if spec.transport == "ssh" and hosts > 1 and len(names) > 1:
-        notes.append(
-            f"interfaces have different names ({', '.join(names)}): by ssh nobody tells the ranks theirs; "
-            "leave --transport out, or set GLOO_SOCKET_IFNAME yourself"
-        )
-    if spec.transport == "ssh" and len({member.work for member in members}) > 1:
-        notes.append("by ssh every rank runs in the folder of the first member; it has to be there on all machines")
-    return tuple(notes)

@@ -39,7 +39,7 @@ class Attendant:
         """
         daemon: RankProcess | None = None
         asked, name, said = "", "", Output.of_daemon()
-        while not self._post.stop.wait(LOOK_S if daemon is None else LATER_LOOK_S):
+        while not self._post.stop.wait(LOOK_S if daemon is None and self._start.answers_for else LATER_LOOK_S):
             try:
                 if daemon is not None and (code := daemon.poll()) is not None:
                     daemon.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -11,12 +12,14 @@ from pathlib import Path
 
 from jetq import process
 from jetq.errors import BrokerDown, JetqError, MembersUnfit, NoSuchJob, UsageError
-from jetq.launch.base import WORKDIR, Run, Start
+from jetq.launch import ssh
+from jetq.launch.base import MEMBER, WORKDIR, Run, Start
 from jetq.launch.causes import ending
 from jetq.launch.output import Line, Output
 from jetq.log import Log
 from jetq.model.members import Cost, Fault, Report, Seat
 from jetq.probe import tools
+from jetq.service import byssh
 from jetq.service.attendants import Attendant
 from jetq.service.belonging import Belonging
 from jetq.service.desk import AGENT, LAUNCH, Desk
@@ -28,7 +31,7 @@ from jetq.service.patience import patiently
 from jetq.service.post import Post
 from jetq.service.prepare import Preparation, Ready, Refused, Stopped
 from jetq.service.progress import ProgressFile
-from jetq.service.ranks import RankProcess
+from jetq.service.ranks import RankProcess, environment
 from jetq.store.ganging import Meeting
 
 #: Time between two looks at what runs (s).
@@ -43,8 +46,6 @@ PROGRESS_S = 0.5
 _FIRST_SIGNS = ("closing signal", "failed (exitcode")
 #: torchrun says this where the rendezvous cannot listen: what is not jetq's knows nothing of leased ports.
 _TAKEN = "EADDRINUSE"
-#: What names a member's processes: all that it starts has it in its environment.
-MEMBER = "JETQ_MEMBER"
 
 _log = Log("member")
 
@@ -71,7 +72,7 @@ class Member:
             seat = patiently(self._ledger.seat, self._post.member_id)
         except NoSuchJob as exc:
             raise UsageError("gang.member is sent by the leader alone; start a gang with `jetq gang`") from exc
-        name = f"{seat.gang_id[:40]}.{seat.start}.{seat.index}"
+        name = f"{seat.gang_id[:40].replace(':', '_')}.{seat.start}.{seat.index}"  # mpirun cuts paths at a colon
         try:
             with (
                 private_folder(self._post.jobs_dir, name, keep=seat.keep) as folder,
@@ -100,10 +101,14 @@ class _Run:
             ready = preparation.ready(self._described)
             for note in ready.notes:
                 self._say(note)
+            start = ready.plan.starts[self._seat.index]
+            env = self._environ(start, ready)
+            if ssh.is_used(self._seat.spec, ready.members):
+                preparation.try_ssh(ready, environment(os.environ, env))
             self._begun = self._begins(ready)
             if self._begun:
                 with Belonging(partial(self._goes_on, ready), self._post.stop):
-                    return self._share(ready)
+                    return self._share(start, env, ready)
         except Refused as exc:
             return Report(faults=exc.faults)
         except Stopped:
@@ -135,11 +140,11 @@ class _Run:
         heard, _ = self._ledger.meet(self._post.member_id, self._post.token, "begin", said)
         return heard is not None
 
-    def _share(self, ready: Ready) -> Report:
-        start = ready.plan.starts[self._seat.index]
-        env = self._environ(start, ready)
+    def _share(self, start: Start, env: dict[str, str], ready: Ready) -> Report:
         try:
-            if start.argv:
+            if not start.argv and ssh.is_used(self._seat.spec, ready.members):
+                report = byssh.attend(self._ledger, self._post, self._seat)
+            elif start.argv:
                 with self._desk(env):
                     report = self._ranks(start, env, ready)
             else:
@@ -213,10 +218,12 @@ class _Run:
         return Output.of_mpirun(ready.members[0].open_mpi or 5, spec.world_size(len(ready.members)))
 
     def _ended(self, code: int, output: Output, ready: Ready) -> Report:
-        if code == 0:
-            return Report(0)
         cause = output.cause
         at_s = self._failed_at_s or self._seat.now_s()
+        if cause is None and (node := byssh.lost(ready.members)):
+            return Report(faults=(Fault(at_s, "infra", "lost mpirun's daemon, or its line to it", node=node),))
+        if code == 0:
+            return Report(0)
         if cause is None:
             said = output.tail(None)
             taken = bool(ready.port) and any(_TAKEN in line for line in said)

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,6 +21,7 @@ from jetq.model.gang import GangSpec
 from jetq.model.members import Cost, Fault, Seat
 from jetq.probe import nics, ports, tools
 from jetq.probe.ear import Ear, Peer, hear
+from jetq.service import byssh
 from jetq.service.patience import patiently
 from jetq.service.post import Post
 from jetq.store.ganging import Meeting
@@ -105,6 +106,20 @@ class Preparation:
                 storage.clear(Path(checkpoints), seat.token, STORAGE_S)
         notes = (*fitness.notes(seat.spec, hellos), *plan.notes)
         return Ready(plan, tuple(members), self._port, together, checkpoints if together else "", notes)
+
+    def try_ssh(self, ready: Ready, env: Mapping[str, str]) -> None:
+        """Leave this member's environment for the ranks that sshd starts here, and find out whether the head gets in.
+
+        Raises:
+            Refused: it does not get in everywhere. Stopped: asked to end meanwhile.
+        """
+        byssh.leave(self._folder, env)
+        self._meet("left", "")
+        why = byssh.why_not(ready.members) if self._seat.index == 0 else {}
+        found = json.loads(self._meet("ssh", json.dumps(why))[0])
+        if found:
+            now_s = self._seat.now_s()
+            raise Refused(tuple(Fault(now_s, "none", why, node=node) for node, why in found.items()))
 
     def give_back(self) -> None:
         """Let others have the port."""

@@ -50,6 +50,16 @@ def environment(of_lane: Mapping[str, str], added: Mapping[str, str]) -> dict[st
     return {**env, "PATH": search_path(env)}
 
 
+def to_ask(pids: list[int]) -> list[int]:
+    """Return which of these are asked to end, so that each rank hears of it once and has its time.
+
+    mpirun kills its ranks 0.2 s after it was asked itself, and ends with them; torchrun passes it on, and waits.
+    """
+    of_mpi = [pid for pid in pids if process.carries(pid, _RANK_OF_MPI)]
+    others = [pid for pid in pids if not process.carries(pid, _RANK_OF_TORCH)]
+    return of_mpi or others or pids
+
+
 class RankProcess:
     """One program and all below it. One thread calls ``start``, ``poll``, ``end`` and ``close``, and outlives it."""
 
@@ -181,7 +191,7 @@ class RankProcess:
     def _signal(self, signum: int) -> None:
         left = self._left()
         if signum == signal.SIGTERM:
-            left = _to_ask(left)
+            left = to_ask(left)
         if self._child is not None and self._leads and signum == signal.SIGKILL:
             process.kill_group(self._child.pid, signum)  # at once, so that none slips away between look and signal
         process.signal_all(left, signum)
@@ -221,16 +231,6 @@ class RankProcess:
         if self._tmp is not None:
             self._tmp.remove()
             self._tmp = None
-
-
-def _to_ask(pids: list[int]) -> list[int]:
-    """Return which of these are asked to end, so that each rank hears of it once and has its time.
-
-    mpirun kills its ranks 0.2 s after it was asked itself, and ends with them; torchrun passes it on, and waits.
-    """
-    of_mpi = [pid for pid in pids if process.carries(pid, _RANK_OF_MPI)]
-    others = [pid for pid in pids if not process.carries(pid, _RANK_OF_TORCH)]
-    return of_mpi or others or pids
 
 
 def _widen(fd: int) -> None:

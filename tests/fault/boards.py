@@ -32,6 +32,7 @@ INTERFACES = ("eth0", "enP8p1s0", "wlan0", "eno1", "end0", "eth1")
 _SETUP = """
 hostname "$1"; own=$2; shift 2
 mount --bind "$own/hosts" /etc/hosts
+mount --bind "$own/passwd" /etc/passwd
 for kept; do mkdir -p "$own$kept"; mount --rbind "$kept" "$own$kept"; done
 mount --rbind "$own/tmp" /tmp
 echo ready; exec cat
@@ -47,6 +48,8 @@ class Board:
         self.tmp = folder / "tmp"
         (self.tmp / "home").mkdir(parents=True)
         (folder / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {host}\n")
+        users = Path("/etc/passwd").read_text().splitlines()  # ssh takes nobody's word for where home is
+        (folder / "passwd").write_text("root:*:0:0:root:/tmp/home:/bin/sh\n" + "\n".join(users[1:]) + "\n")
         below = [str(place) for place in kept if str(place).startswith("/tmp/")]
         enter = ["ip", "netns", "exec", lan.name(number), "unshare", "-mu", "--propagation", "private"]
         argv = [*enter, "sh", "-ec", _SETUP, "sh", host, str(folder), *below]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from jetq.errors import MembersUnfit
 from jetq.launch.base import Member, Plan, Run
 from jetq.launch.plans import plan
+from jetq.launch.ssh import ENVIRONMENT, environment
 from jetq.model.gang import GangSpec
 
 RUN = Run("g7.1", 29400, {"JETQ_JOB_ID": "g7"}, agent=("/opt/jetq/bin/jetq", "exec"))
+
+#: Of three machines; the second has two nodes.
+ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.4")
 
 
 def member(number: int, address: str = "", **facts) -> Member:
@@ -34,6 +41,12 @@ def flags(made: Plan) -> list[str]:
 def has(words: list[str], *wanted: str) -> bool:
     """Whether words stand in this order next to each other."""
     return any(tuple(words[at : at + len(wanted)]) == wanted for at in range(len(words)))
+
+
+def run(*argv: str, path: str = os.environ["PATH"], **env: str) -> list[str]:
+    """What a command prints, line by line."""
+    done = subprocess.run(argv, env={"PATH": path, **env}, capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout.splitlines()
 
 
 def test_torchrun_meets_at_the_first_members_literal_address():
@@ -133,25 +146,59 @@ def test_members_in_two_networks_may_use_both():
     assert has(flags(made), "btl_tcp_if_include", "10.0.0.0/24,10.0.1.0/24")
 
 
-def test_ssh_asks_no_questions_and_starts_no_tree():
-    alike = [member(n, interface="eth0", folder="/var/m") for n in (1, 2)]
-    made = plan(spec(transport="ssh"), alike, RUN)
+def test_by_ssh_each_daemon_belongs_to_the_member_on_its_machine():
+    members = [member(1), member(2), member(3, "10.0.0.2"), member(4, "10.0.0.4")]
+    made = plan(spec(nodes=4, transport="ssh"), members, RUN)
 
-    agent = "ssh -o BatchMode=yes -o ConnectTimeout=5 -o ConnectionAttempts=3"
-    assert has(flags(made), "--prtemca", "plm_ssh_agent", agent, "--prtemca", "plm_ssh_no_tree_spawn", "1")
-    assert has(flags(made), "--prtemca", "prte_if_include", "eth0")
-    assert has(flags(made), "-x", "GLOO_SOCKET_IFNAME")
-    assert has(flags(made), "-x", "JETQ_WORKDIR")
-    assert [start.answers_for for start in made.starts] == ["", ""]
-    assert made.notes == ()
+    script = made.starts[0].files["/var/m1/ssh"]
+    assert has(flags(made), "--prtemca", "plm_ssh_agent", "/bin/sh /var/m1/ssh", "--prtemca", "plm_ssh_no_tree_spawn")
+    assert (
+        "10.0.0.2) node=node-2 member=g7.1.1 interface=eth2;;\n10.0.0.4) node=node-4 member=g7.1.3 interface=eth4;;\n"
+        in script
+    )
+    assert "ssh -o BatchMode=yes -o ConnectTimeout=5 -o ConnectionAttempts=3" in script
+    assert [start.answers_for for start in made.starts] == [""] * 4
 
 
-def test_ssh_says_what_it_cannot_tell_other_machines():
+def test_by_ssh_the_daemon_hears_of_the_interface_of_its_own_machine(tmp_path):
     made = plan(spec(transport="ssh"), [member(1), member(2)], RUN)
+    (tmp_path / "script").write_text(made.starts[0].files["/var/m1/ssh"])
+    (tmp_path / "ssh").write_text('#!/bin/sh\nshift 6; printf "%s\\n" "$@"\n')
+    (tmp_path / "ssh").chmod(0o700)
+    words = ["10.0.0.2", "/opt/prted", "--prtemca", "prte_if_include", '"eth1"', "--prtemca", "plm", '"ssh"']
 
-    assert not has(flags(made), "-x", "GLOO_SOCKET_IFNAME")
-    assert "prte_if_include" not in flags(made)
-    assert ["eth1, eth2" in made.notes[0], "the folder of the first member" in made.notes[1]] == [True, True]
+    said = run("/bin/sh", str(tmp_path / "script"), *words, path=f"{tmp_path}:/usr/bin:/bin")
+
+    start = "JETQ_MEMBER=g7.1.1; export JETQ_MEMBER; "
+    assert said == ["10.0.0.2", f'{start}/opt/prted --prtemca prte_if_include "eth2" --prtemca plm "ssh"']
+    assert not (tmp_path / "script.node-2").exists()
+
+
+def test_by_ssh_a_rank_reads_what_the_member_on_its_machine_has_left(tmp_path):
+    members = [member(n, address, folder=str(tmp_path / str(n))) for n, address in enumerate(ADDRESSES)]
+    for own in members:
+        Path(own.work).mkdir(parents=True)
+        Path(own.folder, ENVIRONMENT).write_text(environment({"JETQ_WORKDIR": own.work, "A": own.node, "no-name": "x"}))
+    made = plan(spec(nodes=4, ranks=2, transport="ssh"), members, RUN)
+    at = made.starts[0].argv.index("-c")
+    script = made.starts[0].argv[at + 1]
+
+    told = {}
+    for rank in range(8):
+        env = {"OMPI_COMM_WORLD_RANK": str(rank), "JETQ_WORKDIR": str(tmp_path), "A": "head's"}
+        told[rank] = run("/bin/sh", "-c", script, "jetq", "sh", "-c", "echo $A; pwd", **env)
+
+    assert told[0] == told[1] == ["head's", str(tmp_path)]
+    assert told[2] == told[3] == told[4] == told[5] == ["node-1", members[1].work]
+    assert told[6] == told[7] == ["node-3", members[3].work]
+
+
+def test_a_gang_on_one_machine_needs_no_ssh():
+    here = {"network": "127.0.0.0/8", "interface": "lo"}
+    made = plan(spec(transport="ssh"), [member(n, "127.0.0.1", **here) for n in (1, 2)], RUN)
+
+    assert list(made.starts[0].files) == ["/var/m1/hostfile"]
+    assert "read=" not in made.starts[0].argv[made.starts[0].argv.index("-c") + 1]
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
