@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -124,10 +126,10 @@ def command(
 
     Attached, it shows why the gang waits, then what its ranks write, each line with the rank's number before it, and
     ends with the exit code of the rank that failed first, or 0. Ctrl-C cancels the gang and waits until all of it has
-    ended (exit code 130); a second Ctrl-C stops waiting.
+    ended (exit code 130); a second Ctrl-C stops waiting. So does SIGTERM (exit code 143).
 
-    Other exit codes: 64 jetq or a node refused it, and nothing ran; 69 the broker does not answer; 143 somebody else
-    cancelled it; 128+N a rank was killed by signal N; 1 it failed without a code of a rank (a lost node, a time limit).
+    Other exit codes: 64 jetq or a node refused it, and nothing ran; 69 the broker does not answer; 124 its time limit;
+    143 somebody else cancelled it; 128+N a rank was killed by signal N; 1 it failed without such a code (a lost node).
 
     --json prints one object: the job (--detach) or the plan (--dry-run); attached, one for each line and then the job.
     """
@@ -153,6 +155,25 @@ def command(
     return 0
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: it means what Ctrl-C means, and ends with its own code."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    def end(_signum: int, _frame: object) -> None:
+        raise _Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # only that one gets signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class _Attached:
     """Sends a gang and shows it until it has ended."""
 
@@ -166,14 +187,14 @@ class _Attached:
 
     def run(self, asked: Wish) -> int:
         """Return the exit code."""
-        with self._view.open():
+        with self._view.open(), _terminable():
             try:
                 job = self._client.send_gang(asked, job_id=self._job.id)
                 self._view.talk(f"job {job.id}{' was there already, nothing was sent' if job.known else ''}")
                 row = self._to_the_end()
-            except KeyboardInterrupt:
-                self._cancel()
-                return INTERRUPTED
+            except KeyboardInterrupt as exc:
+                self._cancel("SIGTERM" if isinstance(exc, _Terminated) else "Ctrl-C")
+                return CANCELLED if isinstance(exc, _Terminated) else INTERRUPTED
             except BrokenPipeError:
                 self._view.talk(f"nobody reads what the gang writes; it goes on: jetq job show {self._job.id}")
                 raise
@@ -190,12 +211,12 @@ class _Attached:
             print_json(row.as_json())
         return row
 
-    def _cancel(self) -> None:
+    def _cancel(self, by: str) -> None:
         """Cancel it and wait until it has ended, unless that is interrupted, too."""
         job_id = self._job.id
         try:
-            self._view.talk("cancelled; waits until all of it has ended (Ctrl-C again: do not wait)")
-            self._job.cancel("cancelled by Ctrl-C")
+            self._view.talk(f"cancelled; waits until all of it has ended ({by} again: do not wait)")
+            self._job.cancel(f"cancelled by {by}")
             self._view.talk(f"it has ended: {self._to_the_end().state}")
         except NoSuchJob:
             self._view.talk("nothing was sent")

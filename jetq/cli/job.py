@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 
 import click
@@ -11,17 +12,20 @@ from jetq.cli.complete import job_ids, task_names
 from jetq.cli.format import brief, duration, moment, print_fields, print_json, print_table, progress_of, say
 from jetq.cli.jobfiles import files, logs
 from jetq.cli.options import Where, broker_options, json_option
-from jetq.errors import JobCancelled, JobFailed, NoSuchJob
+from jetq.errors import JobCancelled, JobFailed, NoSuchJob, WaitTimeout
 from jetq.job import Job
 from jetq.model.job import JobRow, JobState
+
+#: What ``--kind`` takes.
+KINDS = ("task", "gang")
 
 
 @click.group(
     epilog="""\b
 Examples:
-  jetq job list --state FAILED
+  jetq job list --kind gang --state FAILED
   jetq job show 0b6f6f6e-5c1c-4d5e-8f53-0b7f3b1f2f3a
-  jetq job wait --timeout 60 ID
+  jetq job wait --timeout 60 ID ID
   jetq job logs -f ID
   jetq job files ID --get out
   jetq job cancel ID"""
@@ -36,6 +40,7 @@ command.add_command(files)
 
 @command.command("list", epilog="Example: jetq job list --state RUNNING --limit 20")
 @click.option("--state", type=click.Choice([s.value for s in JobState], case_sensitive=False), help="Only these.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only these.")
 @click.option("--name", metavar="TASK", shell_complete=task_names, help="Only jobs of this task.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=1000, help="Look at the newest N.  [default: 1000]")
 @json_option
@@ -43,6 +48,7 @@ command.add_command(files)
 def list_jobs(
     *,
     state: str | None,
+    kind: str | None,
     name: str | None,
     limit: int,
     as_json: bool,
@@ -50,7 +56,12 @@ def list_jobs(
 ) -> None:
     """List the newest jobs, newest first, finished ones included."""
     newest = where.ledger().jobs(limit)
-    rows = [row for row in newest if state in (None, row.state) and name in (None, row.name)]
+    asked = (state, kind, name)
+    rows = [
+        row
+        for row in newest
+        if all(a in (None, b) for a, b in zip(asked, (row.state, row.kind, row.name), strict=True))
+    ]
     if as_json:
         print_json([row.as_json() for row in rows])
         return
@@ -101,19 +112,37 @@ def show(*, job_id: str, as_json: bool, where: Where) -> None:
 
 
 @command.command("wait", epilog="Example: jetq job wait ID --timeout 60 && echo done")
-@click.argument("job_id", metavar="ID", shell_complete=job_ids)
-@click.option("--timeout", type=float, metavar="S", help="Wait for at most S seconds.")
+@click.argument("job_ids", metavar="ID...", nargs=-1, required=True, shell_complete=job_ids)
+@click.option("--timeout", type=float, metavar="S", help="Wait for at most S seconds, for all of them.")
 @json_option
 @broker_options
 def wait(
     *,
-    job_id: str,
+    job_ids: tuple[str, ...],
     timeout: float | None,
     as_json: bool,
     where: Where,
 ) -> int:
-    """Wait until a job has ended and print its result. Exit code 1 if it failed, was cancelled or is not done."""
-    return finish(Job(where.ledger(), job_id), timeout, as_json=as_json)
+    """Wait until jobs have ended and print their results. Exit code 1 if one failed, was cancelled or is not done.
+
+    Of several, all are waited for, and the exit code is that of the first that did not succeed.
+    """
+    ledger = where.ledger()
+    if len(job_ids) == 1:
+        return finish(Job(ledger, job_ids[0]), timeout, as_json=as_json)
+    jobs = [Job(ledger, job_id) for job_id in job_ids]
+    for job in jobs:
+        job.row()  # an id that nobody has is told at once
+    began_s, code = time.monotonic(), 0
+    for job in jobs:
+        left_s = None if timeout is None else max(0.0, began_s + timeout - time.monotonic())
+        try:
+            ended = finish(job, left_s, as_json=as_json)
+        except (JobFailed, JobCancelled, WaitTimeout) as exc:
+            say(f"jetq: {exc}")
+            ended = exc.exit_code
+        code = code or ended
+    return code
 
 
 @command.command("cancel", epilog="Example: jetq job cancel ID --reason 'wrong camera'")

@@ -58,7 +58,7 @@ class JobRow:
     result: Any  # decoded; None until SUCCEEDED, and where it is not kept
     error: str | None
     reason: str | None  # why it waits or moved, or why its result is not kept
-    history: list[dict[str, Any]] = field(default_factory=list)  # {"at", "what", "node", "why"}, oldest first
+    history: list[dict[str, Any]] = field(default_factory=list)  # {"at", "what", "node" (a gang's: all), "why"}
 
     expected_at: float | None = None  # gangs that wait: when it is expected to start
     progress: dict[str, Any] | None = None  # {"step", "total", "metrics"}, as the job last said

@@ -20,6 +20,9 @@ GOOD_RUN_S = 600.0
 #: The pause before an attempt that a failure of the program, or a second one of the machinery, made necessary (s).
 PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0
 
+#: How a text begins that goes on from "node x"; any other is a sentence. Some of these say themselves whom they mean.
+_PREDICATES, _NAMED = ("was ", "has ", "lost ", "ended "), ("node ", "the gang ")
+
 #: Who pays: the machinery's budget, the program's, or nobody (a refusal in prepare, a drain, a planned move).
 Cost = Literal["infra", "app", "none"]
 
@@ -56,13 +59,16 @@ class Failure:
     at_s: float  # on the broker's clock; of a node that was lost: when it was last heard of, not when it was missed
     cost: Cost
     node: str
-    why: str  # "exited with code 1", "was lost"
+    why: str  # "exited with code 1", "was lost: ...", or a sentence
     rank: int | None = None  # None: the node itself
 
     def __str__(self) -> str:
-        """Say who failed, and how."""
-        who = f"node {self.node}" if self.rank is None else f"rank {self.rank} on {self.node}"
-        return f"{who} {self.why}"
+        """Say who failed, and how: a sentence has its own subject, and stands behind a colon."""
+        if self.rank is not None:
+            return f"rank {self.rank} on {self.node} {self.why}"
+        if self.why.startswith(_NAMED):
+            return self.why
+        return f"node {self.node}{' ' if self.why.startswith(_PREDICATES) else ': '}{self.why}"
 
 
 @dataclass(frozen=True, slots=True)

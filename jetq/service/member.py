@@ -42,6 +42,8 @@ GRACE_S = 10.0
 UNCLEAN_S = 5.0
 #: Time between two reads of how far the ranks say they are (s).
 PROGRESS_S = 0.5
+#: The exit code of a gang that ran into its time limit, as timeout(1) has it.
+LATE = 124
 #: torchrun says this at once when a rank has failed; its report comes when the others have ended.
 _FIRST_SIGNS = ("closing signal", "failed (exitcode")
 #: torchrun says this where the rendezvous cannot listen: what is not jetq's knows nothing of leased ports.
@@ -205,8 +207,8 @@ class _Run:
         self._tell_progress(last=True)
         ranks.close()
         if late:
-            why = f"ran longer than its time limit of {limit_s:g} s"
-            return Report(faults=(Fault(self._seat.now_s(), "app", why),))
+            why = f"the gang ran longer than its time limit of {limit_s:g} s (exit code {LATE})"
+            return Report(LATE, (Fault(self._seat.now_s(), "app", why),))
         if code is None:
             return Report(stopped=True)
         return self._ended(code, output, ready)
@@ -220,7 +222,7 @@ class _Run:
     def _ended(self, code: int, output: Output, ready: Ready) -> Report:
         cause = output.cause
         at_s = self._failed_at_s or self._seat.now_s()
-        if cause is None and (node := byssh.lost(ready.members)):
+        if cause is None and code >= 0 and (node := byssh.lost(ready.members)):
             return Report(faults=(Fault(at_s, "infra", "lost mpirun's daemon, or its line to it", node=node),))
         if code == 0:
             return Report(0)

@@ -144,6 +144,21 @@ def test_members_hear_each_other_once_all_have_spoken_and_the_first_that_begins_
     assert gangs.store.meet(a.job_id, "another token", "hello", "") == (None, [])
 
 
+def test_the_story_of_a_gang_names_all_its_nodes(gangs) -> None:
+    gangs.node("a")
+    gangs.node("b")
+    gangs.submit()
+    gangs.reserve("a", "b")
+    tokens = [gangs.claim(member) for member in gangs.view().members]
+    for member, token in zip(gangs.view().members, tokens, strict=True):
+        gangs.store.meet(member.job_id, token, "begin", "")
+        gangs.settle(member, token)
+    gangs.end(JobState.SUCCEEDED)
+
+    told = [(event["what"], event["node"]) for event in gangs.store.job("g").history]
+    assert told == [("reserved", "a b"), ("began", "a b"), ("ran", "a b")]
+
+
 def test_a_gang_ends_when_all_members_have_and_not_before(gangs) -> None:
     gangs.node("a")
     gangs.node("b")

@@ -187,7 +187,7 @@ class Remains:
 
 def ran_on(row: JobRow) -> list[str]:
     """Return the nodes that ran a job, in the order of their last runs."""
-    nodes = [str(event.get("node")) for event in row.history if event.get("ran")]
+    nodes = [node for event in row.history if event.get("ran") for node in str(event.get("node")).split()]
     if row.started_at is not None:
         nodes += row.nodes
     return list(reversed(dict.fromkeys(node for node in reversed(nodes) if node)))

@@ -1,7 +1,8 @@
 -- The ends of jobs, and their history.
 --
 -- uses  base room
--- Add to a job's history, and give its reason. ran: it had begun on that node.
+-- Add to a job's history, and give its reason. node: that of a task, or all of a gang's with spaces between;
+-- ran: it had begun there.
 local function note(id, what, node, why, ran)
   local key = P .. 'job:' .. id
   local h = cjson.decode(call('HGET', key, 'history') or '[]')

@@ -15,7 +15,7 @@ for _, member in ipairs(cjson.decode(j[3] or '[]')) do
 end
 local why = A[6]
 if j[7] then state, why = 'CANCELLED', j[8] or A[6] end
-for node in string.gmatch(j[6] or '', '%S+') do note(id, j[5] and 'ran' or 'left', node, why, j[5] and true) end
+if j[6] then note(id, j[5] and 'ran' or 'left', j[6], why, j[5] and true) end
 if state == 'QUEUED' then
   call('HSET', key, 'state', 'QUEUED', 'tally', A[9], 'attempts', cjson.decode(A[9]).infra or 0)
   call('HDEL', key, 'members', 'stopping', 'progress', 'started_at')

@@ -17,7 +17,7 @@ if call('HSET', said, A[3] .. '.' .. m[4], A[4]) == 1 then call('EXPIRE', said, 
 if A[3] == 'begin' then
   if g[1] ~= 'RUNNING' then
     call('HSET', key, 'state', 'RUNNING', 'started_at', stamp(now()), 'attempt', (g[5] or 0) + 1, 'shared', A[4])
-    note(id, 'began', '', 'attempt ' .. (g[5] or 0) + 1)
+    note(id, 'began', call('HGET', key, 'nodes'), 'attempt ' .. (g[5] or 0) + 1)
     ring()
   end
   return { 1 }

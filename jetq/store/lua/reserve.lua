@@ -45,5 +45,5 @@ call('DEL', P .. 'gang:' .. id)
 call('HSET', key, 'state', 'RESERVED', 'starts', start, 'token', A[5], 'reserved_at', stamp(t), 'nodes', table.concat(nodes, ' '),
   'members', cjson.encode(members))
 call('HDEL', key, 'expected_at', 'not_before', 'stopping', 'progress', 'started_at')
-note(id, 'reserved', nodes[1], A[7])
+note(id, 'reserved', table.concat(nodes, ' '), A[7])
 return ''

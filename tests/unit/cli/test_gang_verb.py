@@ -19,6 +19,7 @@ from jetq.model.job import JobRow
 from jetq.service import following
 
 GANG = ("gang", "--id", "mine", "--nodes", "2")
+SIGNALS = pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 
 
 class Stage:
@@ -106,6 +107,7 @@ def test_the_end_of_a_failed_gang_is_its_root_cause_and_the_last_lines(stage, pl
         ),
         ("FAILED", {"error": "node b has no Open MPI", "exit_code": 1}, 64),
         ("FAILED", {"error": "killed", "exit_code": -9, "started_at": 100}, 137),
+        ("FAILED", {"error": "the gang ran longer than 5 s", "exit_code": 124, "started_at": 100}, 124),
         ("CANCELLED", {"reason": "wrong data"}, 143),
     ],
 )
@@ -288,36 +290,38 @@ def test_a_new_attempt_is_told_with_its_reason(stage, started, wait_until, state
     assert why not in verb.stderr.read()
 
 
-def test_ctrl_c_cancels_and_waits_for_the_end(stage, started, wait_until):
+@SIGNALS
+def test_ctrl_c_and_sigterm_cancel_and_wait_for_the_end(stage, started, wait_until, signum, code):
     verb = started(*GANG, "--", "hostname")
     stage.runs()
     stage.store.client.hset(stage.key, "members", '["mine.1.0"]')
     assert verb.stderr is not None
     wait_until(lambda: "runs on a, b" in verb.stderr.readline(), what="what it says of the run")
-    verb.send_signal(signal.SIGINT)
+    verb.send_signal(signum)
     wait_until(lambda: stage.store.client.hget(stage.key, "cancel_asked"), what="the cancel")
     assert verb.poll() is None
     stage.write((0, "bye"))
     stage.set("CANCELLED")
 
     out, err = verb.communicate(timeout=20)
-    assert (verb.returncode, out) == (130, "[0] bye\n")
+    assert (verb.returncode, out) == (code, "[0] bye\n")
     assert "cancelled; waits until all of it has ended" in err
     assert "it has ended: CANCELLED" in err
 
 
-def test_a_second_ctrl_c_does_not_wait(stage, started, wait_until):
+@SIGNALS
+def test_a_second_ctrl_c_or_sigterm_does_not_wait(stage, started, wait_until, signum, code):
     verb = started(*GANG, "--", "hostname")
     stage.runs()
     stage.store.client.hset(stage.key, "members", '["mine.1.0"]')
     assert verb.stderr is not None
     wait_until(lambda: "runs on a, b" in verb.stderr.readline(), what="what it says of the run")
-    verb.send_signal(signal.SIGINT)
+    verb.send_signal(signum)
     wait_until(lambda: stage.store.client.hget(stage.key, "cancel_asked"), what="the cancel")
-    verb.send_signal(signal.SIGINT)
+    verb.send_signal(signum)
 
     _, err = verb.communicate(timeout=20)
-    assert verb.returncode == 130
+    assert verb.returncode == code
     assert "it has been asked to end; see whether it has: jetq job show mine" in err
     assert stage.row().state == "RUNNING"
 
@@ -380,6 +384,19 @@ def test_a_terminal_has_one_line_for_the_wait_and_a_bar_for_the_progress(stage, 
 
     assert (verb.returncode, out) == (0, "[0] a line\n")
     assert b"2 ahead of it" not in seen.rpartition(b"runs on a, b")[2]
+
+
+def test_jobs_are_listed_by_kind_and_members_of_gangs_are_none(stage, jetq):
+    jetq(*GANG, "--detach", "--", "hostname")
+    jetq("submit", "gang.member", "--id", "other")
+    lead = stage.store.lead("lead", "e" * 16, lease_s=600).term
+    assert stage.store.reserve("e" * 16, lead, stage.store.gangs()[0], ["a", "b"], "its turn") == ""
+
+    def listed(*words: str) -> set[str]:
+        return {row["id"] for row in json.loads(jetq("job", "list", "--json", *words)[1])}
+
+    assert (listed(), listed("--kind", "gang"), listed("--kind", "task")) == ({"mine", "other"}, {"mine"}, {"other"})
+    assert listed("--kind", "gang", "--state", "RESERVED") == {"mine"}
 
 
 def test_job_show_tells_of_a_gang_that_waits_and_of_one_that_failed(stage, jetq):

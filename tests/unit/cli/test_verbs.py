@@ -164,6 +164,33 @@ def test_a_wait_ends_with_1_when_its_time_is_over(yard, jetq):
     assert 0.2 <= time.monotonic() - begun_s < 5
 
 
+def test_several_are_waited_for_and_the_first_that_did_not_succeed_is_the_exit_code(yard, jetq):
+    yard.node("a", slots=4)
+    for job in ("one", "two", "three"):
+        jetq("submit", "yard.count", "1", "--id", job)
+    yard.end("one", result=1)
+    yard.end("two", state="FAILED", error="KeyError: 'camera'")
+    yard.end("three", result=3)
+
+    assert jetq("job", "wait", "one", "three") == (0, "1\n3\n", "")
+    assert jetq("job", "wait", "one", "two", "three") == (1, "1\n3\n", "jetq: job two failed: KeyError: 'camera'\n")
+    assert jetq("job", "wait", "one", "two", "three", "--json")[1].count("\n") == 3
+    assert jetq("job", "wait", "one", "four")[0] == 1
+
+
+def test_several_share_one_time_limit(yard, jetq):
+    yard.node("a", slots=4)
+    for job in ("one", "two"):
+        jetq("submit", "yard.count", "1", "--id", job)
+
+    begun_s = time.monotonic()
+    code, _, err = jetq("job", "wait", "one", "two", "--timeout", "0.5")
+
+    assert code == 1
+    assert err.count("is still ASSIGNED") == 2
+    assert 0.5 <= time.monotonic() - begun_s < 5
+
+
 def test_a_cancelled_job_is_cancelled_for_those_who_wait(yard, jetq):
     yard.node("a")
     jetq("submit", "yard.count", "1", "--id", "mine")

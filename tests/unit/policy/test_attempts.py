@@ -20,6 +20,17 @@ def test_the_first_failure_by_time_is_the_root_cause_whatever_the_order_of_the_r
 
     assert root_cause(reports) == LOST
     assert str(EXIT) == "rank 2 on c exited with code 1"
+    for why, said in {
+        "was lost: it was not heard of": "node c was lost: it was not heard of",
+        "lost mpirun's daemon: prted was killed": "node c lost mpirun's daemon: prted was killed",
+        "ended with code 3": "node c ended with code 3",
+        "has no folder for it": "node c has no folder for it",
+        "nosuchcmd is not installed": "node c: nosuchcmd is not installed",
+        "torchrun exited with code 1": "node c: torchrun exited with code 1",
+        "it has PyTorch 2.1": "node c: it has PyTorch 2.1",
+        "node c has 1 slots": "node c has 1 slots",
+    }.items():
+        assert str(Failure(1.0, "none", "c", why)) == said
 
 
 def test_at_the_same_moment_a_node_comes_before_its_ranks_and_then_the_lowest_rank():

@@ -160,6 +160,10 @@ def test_a_node_that_refuses_is_named_and_the_gang_waits_without_a_charge() -> N
 
     assert (end.state, end.refused, end.resting) == (JobState.QUEUED, 1, (("b", "has no PyTorch"),))
     assert end.why == "node b has no PyTorch; no retry is charged"
+    sentence = Report(None, (Fault(NOW, "none", "nosuchcmd is not installed", node="b"),))
+    assert next_step(replace(refusing, members=(member(0, sentence), member(1, sentence))), NOW).why.startswith(
+        "node b: nosuchcmd is not installed; "
+    )
     assert next_step(replace(refusing, tally={"refused": REFUSALS}), NOW).state is JobState.FAILED
 
 
@@ -171,3 +175,12 @@ def test_a_command_that_cannot_start_anywhere_is_the_end() -> None:
 
     assert (end.state, end.exit_code) == (JobState.FAILED, 1)
     assert "no such program" in end.why
+
+
+def test_a_gang_that_ran_into_its_time_limit_ends_with_124_and_blames_no_node() -> None:
+    late = Report(124, (Fault(NOW, "app", "the gang ran longer than its time limit of 5 s (exit code 124)"),))
+
+    end = next_step(gang(member(0, late), member(1, STOPPED), stopping="x"), NOW)
+
+    assert (end.state, end.exit_code) == (JobState.FAILED, 124)
+    assert end.why.startswith("the gang ran longer than its time limit of 5 s (exit code 124); ")

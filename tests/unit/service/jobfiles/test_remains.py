@@ -234,6 +234,7 @@ def test_a_node_that_never_began_the_job_is_not_asked(ledger):
 
     assert ran_on(row) == ["b", "a"]
     assert ran_on(replace(row, nodes=["c"], started_at=1.0)) == ["b", "a", "c"]
+    assert ran_on(replace(row, history=[event("a b"), event("c")])) == ["a", "b", "c"]
 
 
 def test_files_of_the_last_node_lie_in_the_folder_those_of_others_in_theirs(ledger, node, tmp_path):
