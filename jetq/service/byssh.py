@@ -96,7 +96,13 @@ def _why(member: Member, head: str, code: int | None, said: str) -> str:
             "and into the system, that the node runs in"
         )
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    why = f"no answer within {LOGIN_S:g} s" if code is None else lines[-1].removeprefix("ssh: ") if lines else str(code)
+    why = (
+        f"no answer within {LOGIN_S:g} s"
+        if code is None
+        else lines[-1].removeprefix("ssh: ")
+        if lines
+        else f"exit code {code}"
+    )
     return (
         f"ssh from {head} does not get in ({why}); --transport ssh needs an SSH server and a key: "
         f"`ssh {member.address} true` on {head} has to work without a question"

@@ -175,7 +175,7 @@ def test_several_are_waited_for_and_the_first_that_did_not_succeed_is_the_exit_c
     assert jetq("job", "wait", "one", "three") == (0, "1\n3\n", "")
     assert jetq("job", "wait", "one", "two", "three") == (1, "1\n3\n", "jetq: job two failed: KeyError: 'camera'\n")
     assert jetq("job", "wait", "one", "two", "three", "--json")[1].count("\n") == 3
-    assert jetq("job", "wait", "one", "four")[0] == 1
+    assert jetq("job", "wait", "one", "four")[0] == 2
 
 
 def test_several_share_one_time_limit(yard, jetq):
