@@ -154,6 +154,11 @@ def become(argv: Sequence[str], env: Mapping[str, str]) -> None:
     os.execve(argv[0], list(argv), dict(env))
 
 
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def become_subreaper() -> None:
     """Adopt every orphan among our descendants from now on."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:

@@ -31,7 +31,6 @@ def main() -> int:
             launcher=asked.launcher,
             as_root=asked.as_root,
             workdir=WORKDIR,
-            env={"OMP_NUM_THREADS": "1"},
             retries=1,  # the script resumes from its checkpoint
             name="shapes",
         )

@@ -21,7 +21,7 @@ GOOD_RUN_S = 600.0
 PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0
 
 #: How a text begins that goes on from "node x"; any other is a sentence. Some of these say themselves whom they mean.
-_PREDICATES, _NAMED = ("was ", "has ", "lost ", "ended "), ("node ", "the gang ")
+_PREDICATES, _NAMED = ("was ", "has ", "lost ", "ended ", "found "), ("node ", "the gang ")
 
 #: Who pays: the machinery's budget, the program's, or nobody (a refusal in prepare, a drain, a planned move).
 Cost = Literal["infra", "app", "none"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from jetq import process
 from jetq.errors import BrokerDown, JetqError, MembersUnfit, NoSuchJob, UsageError
 from jetq.launch import ssh
-from jetq.launch.base import MEMBER, WORKDIR, Run, Start
+from jetq.launch.base import MEMBER, THREADS, WORKDIR, Run, Start, threads
 from jetq.launch.causes import ending
 from jetq.launch.output import Line, Output
 from jetq.log import Log
@@ -103,6 +103,8 @@ class _Run:
             ready = preparation.ready(self._described)
             for note in ready.notes:
                 self._say(note)
+            if self._seat.keep:
+                self._say(f"node {self._post.node} keeps its folder: {self._folder}")
             start = ready.plan.starts[self._seat.index]
             env = self._environ(start, ready)
             if ssh.is_used(self._seat.spec, ready.members):
@@ -176,6 +178,8 @@ class _Run:
         for folder in (files, *([] if ready.checkpoints else [checkpoints])):  # the head has made a shared one
             Path(folder).mkdir(parents=True, exist_ok=True)
         return {
+            **threads(ready.members, self._seat.spec.ranks, start.node, process.cores()),
+            **{name: value for name, value in os.environ.items() if name == THREADS},
             **start.env,
             MEMBER: self._post.member_id,
             WORKDIR: start.env.get(WORKDIR, start.cwd),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,8 +20,7 @@ from jetq.errors import JobFailed
 ROOT = Path(__file__).resolve().parents[2]
 JETQ = [sys.executable, str(ROOT / "jetq" / "_run.py")]
 pytestmark = pytest.mark.xdist_group("gang-cli")
-#: A rank has one thread: the cores here are shared.
-MPI = ("gang", "--launcher", "mpirun", "--as-root", "--nodes", "2", "--env", "OMP_NUM_THREADS=1")
+MPI = ("gang", "--launcher", "mpirun", "--as-root", "--nodes", "2")
 
 
 class Cluster:
@@ -97,7 +97,7 @@ def test_ranks_run_on_all_nodes_and_their_lines_say_which_wrote_them(cluster, sc
 def test_torchrun_runs_the_same_command(cluster, script):
     words = script("print('rank', rank, 'of', os.environ['WORLD_SIZE'])")
 
-    shown = cluster.jetq("gang", "--nodes", "2", "--env", "OMP_NUM_THREADS=1", *words)
+    shown = cluster.jetq("gang", "--nodes", "2", *words)
 
     assert sorted(shown.stdout.splitlines()) == ["[0] rank 0 of 2", "[1] rank 1 of 2"]
 
@@ -106,7 +106,7 @@ def test_torchrun_runs_the_same_command(cluster, script):
 def test_a_failed_gang_ends_with_the_code_and_the_last_words_of_the_rank_that_failed(cluster, script, launcher):
     words = script("import sys\nif rank == 1:\n    print('no data', file=sys.stderr)\n    sys.exit(7)\nsleep(60)\n")
 
-    how = ("--nodes", "2", "--launcher", launcher, "--as-root", "--env", "OMP_NUM_THREADS=1", "--id", f"bad-{launcher}")
+    how = ("--nodes", "2", "--launcher", launcher, "--as-root", "--id", f"bad-{launcher}")
     failed = cluster.jetq("gang", *how, *words, code=7)
 
     assert "jetq: the gang failed: rank 1 on node-" in failed.stderr
@@ -123,6 +123,39 @@ def test_a_command_that_no_node_has_is_a_refusal(cluster):
 
     assert "no-such-program is not installed" in refused.stderr
     assert refused.stdout == ""
+
+
+def test_a_time_limit_is_exit_124_and_leaves_no_process(cluster, script):
+    words = script("print('begins')\nsleep(300)\n")
+
+    late = cluster.jetq(*MPI, "--time-limit", "1.5", "--id", "late", *words, code=124)
+
+    assert "jetq: the gang failed: the gang ran longer than its time limit of 1.5 s (exit code 124); " in late.stderr
+    assert cluster.row("late")["exit_code"] == 124
+    assert carriers("late") == []
+
+
+def test_ranks_of_one_machine_share_its_cores_unless_somebody_says_otherwise(cluster, script):
+    words = script("print(os.environ['OMP_NUM_THREADS'])")
+
+    shared = cluster.jetq(*MPI, *words).stdout.splitlines()
+    asked = cluster.jetq(*MPI, "--env", "OMP_NUM_THREADS=7", *words).stdout.splitlines()
+
+    assert [line[4:] for line in shared] == [str(max(1, len(os.sched_getaffinity(0)) // 2))] * 2
+    assert [line[4:] for line in asked] == ["7"] * 2
+
+
+def test_what_is_kept_is_said_with_its_place(cluster, script):
+    words = script("open(f'made-{rank}', 'w').close()")
+
+    kept = cluster.jetq(*MPI, "--keep", *words).stdout
+
+    places = re.findall(r"^\[jetq\] node (node-\d) keeps its folder: (/.*)$", kept, re.MULTILINE)
+    assert sorted(node for node, _ in places) == ["node-1", "node-2"]
+    assert sorted(made.name for _, place in places for made in Path(place, "work").glob("made-*")) == [
+        "made-0",
+        "made-1",
+    ]
 
 
 def test_ctrl_c_leaves_no_process(cluster, script, wait_until):
@@ -197,7 +230,7 @@ def test_a_dry_run_shows_what_then_runs(cluster, script):
 
 def test_python_sends_and_waits(cluster, script, tmp_path):
     script("print('rank', rank)\nraise SystemExit(rank)\n")
-    how = {"nodes": 2, "launcher": "mpirun", "as_root": True, "env": {"OMP_NUM_THREADS": "1"}}
+    how = {"nodes": 2, "launcher": "mpirun", "as_root": True}
     client = JetQ(cluster.url)
 
     good = client.gang(["hostname"], **how)

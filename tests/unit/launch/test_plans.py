@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jetq.errors import MembersUnfit
-from jetq.launch.base import Member, Plan, Run
+from jetq.launch.base import Member, Plan, Run, threads
 from jetq.launch.plans import plan
 from jetq.launch.ssh import ENVIRONMENT, environment
 from jetq.model.gang import GangSpec
@@ -211,6 +211,22 @@ def test_what_somebody_sets_stands_above_what_jetq_would_choose(launcher):
 def test_root_is_let_in_only_when_asked():
     assert "--allow-run-as-root" not in plan(spec(), [member(1)], RUN).starts[0].argv
     assert "--allow-run-as-root" in plan(spec(as_root=True), [member(1)], RUN).starts[0].argv
+
+
+@pytest.mark.parametrize(
+    ("addresses", "ranks", "expected"),
+    [
+        (["10.0.0.1", "10.0.0.2"], 1, {}),
+        (["10.0.0.1", "10.0.0.2"], 2, {"OMP_NUM_THREADS": "3"}),
+        (["127.0.0.1"] * 4, 1, {"OMP_NUM_THREADS": "1"}),
+        (["127.0.0.1"] * 4, 8, {"OMP_NUM_THREADS": "1"}),
+        (["10.0.0.1", "10.0.0.1", "10.0.0.2"], 1, {"OMP_NUM_THREADS": "3"}),
+    ],
+)
+def test_ranks_that_share_a_machine_share_its_cores(addresses, ranks, expected):
+    members = [member(n, address) for n, address in enumerate(addresses, start=1)]
+
+    assert threads(members, ranks, "node-1", 6) == expected
 
 
 def test_a_plan_is_plain_values():

@@ -24,6 +24,7 @@ def test_the_first_failure_by_time_is_the_root_cause_whatever_the_order_of_the_r
         "was lost: it was not heard of": "node c was lost: it was not heard of",
         "lost mpirun's daemon: prted was killed": "node c lost mpirun's daemon: prted was killed",
         "ended with code 3": "node c ended with code 3",
+        "found port 29400 taken": "node c found port 29400 taken",
         "has no folder for it": "node c has no folder for it",
         "nosuchcmd is not installed": "node c: nosuchcmd is not installed",
         "torchrun exited with code 1": "node c: torchrun exited with code 1",
