@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -161,12 +162,14 @@ class GangSide:
         return sent(self._store, placed)
 
 
-def submit(ledger: Queue, template: Callable[[], str], asked: Wish, job_id: str, *, most_bytes: int) -> Placed:
+def submit(
+    ledger: Queue, template: Callable[[Mapping[str, str]], str], asked: Wish, job_id: str, *, most_bytes: int
+) -> Placed:
     """Put a gang into the queue; to send the same one again under its id is safe and sends nothing.
 
     Args:
         ledger: takes it.
-        template: gives the message of its members.
+        template: gives the message of its members, from what monitors shall show of them.
         most_bytes: its spec may not be larger.
 
     Raises:
@@ -183,7 +186,8 @@ def submit(ledger: Queue, template: Callable[[], str], asked: Wish, job_id: str,
         raise fault
     if asked.packed is not None and not ledger.keep_blob(asked.packed.id):
         ledger.put_blob(asked.packed.id, asked.packed.blob)
-    return ledger.submit_gang(job_id, asked.spec, template(), over_streams=asked.over_streams, keep=asked.keep)
+    shown = {"gang": asked.spec.name, "command": shlex.join(asked.spec.argv)}
+    return ledger.submit_gang(job_id, asked.spec, template(shown), over_streams=asked.over_streams, keep=asked.keep)
 
 
 def _script(folder: Path | None, name: str) -> str | None:

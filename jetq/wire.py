@@ -75,11 +75,11 @@ class Producer:
             self._made(), self._store, name, calls, produce.Options(**options), max_arg_bytes=most
         )
 
-    def member_template(self) -> str:
+    def member_template(self, shown: Mapping[str, str]) -> str:
         """Return the message that the members of gangs get (``engine.produce.member_template``)."""
         from jetq.engine import produce
 
-        return produce.member_template(self._made())
+        return produce.member_template(self._made(), shown)
 
     def _made(self) -> Celery:
         if self._app is None:

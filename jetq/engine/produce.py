@@ -118,12 +118,15 @@ def submit_many(
     return placed
 
 
-def member_template(app: Celery) -> str:
-    """Return the message of a gang's members; whoever sends it puts something for :data:`ID` and :data:`PUB`."""
+def member_template(app: Celery, shown: Mapping[str, str]) -> str:
+    """Return the message of a gang's members; whoever sends it puts something for :data:`ID` and :data:`PUB`.
+
+    ``shown``: what monitors (Flower) show as their arguments; they have none.
+    """
     options = Options(kind="gang")
     transport.will_publish()  # the broker need not answer for this
     header = {**options.header(), "max_result_bytes": MOST_REPORT}
-    return _Template(app, MEMBER_TASK, options, header, priority(None)).open()
+    return _Template(app, MEMBER_TASK, options, header, priority(None)).open(shown)
 
 
 def _accepted(rows: list[Placed]) -> list[Placed]:
@@ -188,10 +191,13 @@ class _Template:
         digest = orders.digest(self._name, body, order.needs)
         return Parcel(job_id, pub, digest, 0, envelope, self._options.countdown_s, self._options.expires_s)
 
-    def open(self) -> str:
-        """Return the message of a call without arguments; :data:`ID` and :data:`PUB` stand where those belong."""
+    def open(self, shown: Mapping[str, str]) -> str:
+        """Return the message of a call without arguments; :data:`ID` and :data:`PUB` stand where those belong.
+
+        ``shown``: what monitors take for its arguments.
+        """
         body = b64encode(f"[[], {{}}, {self._embed}]".encode()).decode()
-        return self._filled(ID, PUB, body, "()", "{}")
+        return self._filled(ID, PUB, body, "()", repr(dict(shown)))
 
     def _filled(self, job_id: str, pub: str, body: str, args: str, kwargs: str) -> str:
         values = {

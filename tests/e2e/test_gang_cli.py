@@ -9,12 +9,14 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from jetq import JetQ
+from jetq import JetQ, wire
+from jetq.config import Settings
 from jetq.errors import JobFailed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -226,6 +228,26 @@ def test_a_dry_run_shows_what_then_runs(cluster, script):
     head = plan["members"][0]
     assert head["argv"][:3] == ["mpirun", "-np", "2"]
     assert next(iter(head["files"].values())).startswith("127.0.0.1 slots=2")
+
+
+def test_monitors_see_members_with_their_gang(cluster, wait_until):
+    app = wire.create_app(Settings(broker_url=cluster.url), cluster.url, current=False)
+    seen: list[dict] = []
+    with app.connection_for_read() as connection:
+        receiver = app.events.Receiver(connection, handlers={"*": seen.append})
+        listener = threading.Thread(target=receiver.capture, kwargs={"timeout": 60, "wakeup": False})
+        listener.start()
+        wait_until(lambda: seen, 30, "the first heartbeat")
+        app.control.enable_events(reply=True, timeout=5)
+        cluster.jetq(*MPI, "--name", "shown", "--id", "seen", "--", "hostname")
+        wait_until(lambda: sum(event["type"] == "task-succeeded" for event in seen) == 2, 30, "the members' ends")
+        receiver.should_stop = True
+        listener.join(30)
+
+    begun = {event["uuid"]: event for event in seen if event["type"] == "task-received"}
+    assert sorted(begun) == ["seen.1.0", "seen.1.1"]
+    for event in begun.values():
+        assert (event["name"], event["kwargs"]) == ("gang.member", "{'gang': 'shown', 'command': 'hostname'}")
 
 
 def test_python_sends_and_waits(cluster, script, tmp_path):

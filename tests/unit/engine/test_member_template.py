@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 
@@ -11,7 +12,9 @@ from jetq.config import Settings
 
 def template(url: str) -> str:
     settings = Settings(broker_url=url)
-    return wire.Producer(settings, wire.open_store(settings, url)).member_template()
+    return wire.Producer(settings, wire.open_store(settings, url)).member_template(
+        {"gang": "net", "command": "sh -c 'a \"b\"'"}
+    )
 
 
 def test_the_template_is_a_whole_message_but_for_id_and_number(redis_url):
@@ -19,7 +22,8 @@ def test_the_template_is_a_whole_message_but_for_id_and_number(redis_url):
 
     message = json.loads(text.replace("@jetq-id@", "yard.1.0").replace("@jetq-pub@", "0123456789abcdef"))
     headers, properties = message["headers"], message["properties"]
-    assert (headers["task"], headers["argsrepr"], headers["kwargsrepr"]) == ("gang.member", "()", "{}")
+    assert (headers["task"], headers["argsrepr"]) == ("gang.member", "()")
+    assert ast.literal_eval(headers["kwargsrepr"]) == {"gang": "net", "command": "sh -c 'a \"b\"'"}
     assert {headers["id"], headers["root_id"], properties["correlation_id"]} == {"yard.1.0"}
     assert {headers["jetq_pub"], properties["delivery_tag"]} == {"0123456789abcdef"}
     assert headers["jetq"] == {"kind": "gang", "max_result_bytes": 1024**2}
@@ -34,6 +38,6 @@ def test_a_template_needs_no_answer_of_the_broker(start_broker):
     producer = wire.Producer(settings, wire.open_store(settings, server.url))
     server.freeze()
     try:
-        assert "@jetq-id@" in producer.member_template()
+        assert "@jetq-id@" in producer.member_template({})
     finally:
         server.thaw()
