@@ -24,6 +24,14 @@ GRACE_S = 10.0
 _MOST = 4000
 
 
+def others_done(ledger: Meeting, member_id: str) -> bool:
+    """Whether no rank of the gang is left anywhere. mpirun and its daemons wait for one that was cut off for ever."""
+    try:
+        return ledger.say_done(member_id)
+    except BrokerDown:
+        return False
+
+
 class Attendant:
     """Serves the head of its gang. Used by one thread that lives as long as the daemon may."""
 
@@ -59,7 +67,7 @@ class Attendant:
                 continue
         stopped = self._post.stop.is_set()
         if daemon is not None:
-            daemon.end(GRACE_S)
+            daemon.end(GRACE_S, lambda: others_done(self._ledger, self._post.member_id))
             daemon.close()
         return Report(None if stopped else 0, stopped=stopped)
 

@@ -20,7 +20,7 @@ from jetq.log import Log
 from jetq.model.members import Cost, Fault, Report, Seat
 from jetq.probe import tools
 from jetq.service import byssh
-from jetq.service.attendants import Attendant
+from jetq.service.attendants import Attendant, others_done
 from jetq.service.belonging import Belonging
 from jetq.service.desk import AGENT, LAUNCH, Desk
 from jetq.service.jobfiles.folders import files_dir_of
@@ -205,7 +205,7 @@ class _Run:
         while (code := ranks.poll()) is None:
             late = time.monotonic() > end_s
             if late or self._post.stop.wait(LOOK_S):
-                ranks.end(GRACE_S)
+                ranks.end(GRACE_S, None if late else lambda: others_done(self._ledger, self._post.member_id))
                 break
             self._tell_progress()
         self._tell_progress(last=True)

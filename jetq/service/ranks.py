@@ -158,12 +158,15 @@ class RankProcess:
             process.signal_all(left, signal.SIGKILL)
         return None
 
-    def end(self, grace_s: float = GRACE_S) -> int | None:
-        """Ask all to end, then kill them. Returns the exit code; None: something is left (``close`` names it)."""
+    def end(self, grace_s: float = GRACE_S, others_done: Callable[[], bool] | None = None) -> int | None:
+        """Ask all to end, then kill them. Returns the exit code; None: something is left (``close`` names it).
+
+        ``others_done``: asked once no rank is left here but its launcher; where it is true, that is not waited for.
+        """
         if self._child is None:
             return None
         self._signal(signal.SIGTERM)
-        if not self._is_gone(grace_s):
+        if not self._is_gone(grace_s, others_done):
             end_s, pause_s = time.monotonic() + KILLED_S, _LOOK_S
             self._signal(signal.SIGKILL)
             while not self._is_gone(pause_s) and time.monotonic() < end_s:
@@ -196,12 +199,15 @@ class RankProcess:
             process.kill_group(self._child.pid, signum)  # at once, so that none slips away between look and signal
         process.signal_all(left, signum)
 
-    def _is_gone(self, within_s: float) -> bool:
+    def _is_gone(self, within_s: float, others_done: Callable[[], bool] | None = None) -> bool:
         """Wait until nothing is left."""
-        end_s, pause_s = time.monotonic() + within_s, _LOOK_S
-        while self._left():
-            rest_s = end_s - time.monotonic()
+        began_s, pause_s = time.monotonic(), _LOOK_S
+        while left := self._left():
+            took_s = time.monotonic() - began_s
+            rest_s = within_s - took_s
             if rest_s <= 0:
+                return False
+            if others_done is not None and took_s > LEFT_S and not any(map(_is_rank, left)) and others_done():
                 return False
             time.sleep(min(pause_s, rest_s))
             pause_s = min(pause_s * 1.5, _LATER_S)
@@ -231,6 +237,10 @@ class RankProcess:
         if self._tmp is not None:
             self._tmp.remove()
             self._tmp = None
+
+
+def _is_rank(pid: int) -> bool:
+    return process.carries(pid, _RANK_OF_MPI) or process.carries(pid, _RANK_OF_TORCH)
 
 
 def _widen(fd: int) -> None:

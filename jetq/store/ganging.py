@@ -90,6 +90,10 @@ class Meeting(Protocol):
         """Add to the live copy of what ranks write, and say how far the gang is (JSON; "": unchanged)."""
         ...
 
+    def say_done(self, member_id: str) -> bool:
+        """Say that a member which shall end has no rank any more. True: all others have said so, or have ended."""
+        ...
+
     def say_over(self, gang_id: str, start: int, code: int) -> None:
         """The head has ended: who serves it need not wait any more."""
         ...

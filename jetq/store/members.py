@@ -96,6 +96,20 @@ class MemberSide(Link):
         words = [word for rank, line in lines for word in ("" if rank is None else rank, line)]
         self._run("tell_lines", gang_id, node, LINES, self._ttl_s, progress, *words)
 
+    def say_done(self, member_id: str) -> bool:
+        """Say that a member which shall end has no rank any more. True: all others have said so, or have ended."""
+        gang_id = text(self._read("HGET", f"{self.prefix}job:{member_id}", "gang"))
+        members = [
+            str(x) for x in json.loads(text(self._read("HGET", f"{self.prefix}job:{gang_id}", "members")) or "[]")
+        ]
+        self._read("HSET", f"{self.prefix}gang:{gang_id}", f"done.{member_id}", "1")
+        said = self._hash(f"gang:{gang_id}")
+        missing = [member for member in members if f"done.{member}" not in said]
+        states = (
+            self._read_all(*(("HGET", f"{self.prefix}job:{member}", "state") for member in missing)) if missing else []
+        )
+        return all(not state or JobState(text(state)) in TERMINAL for state in states)
+
     def say_over(self, gang_id: str, start: int, code: int) -> None:
         """The head has ended: who serves it need not wait any more."""
         self._together(

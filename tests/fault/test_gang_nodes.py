@@ -75,8 +75,10 @@ def test_a_node_that_is_cut_off_while_a_gang_runs_is_named_within_10_s_and_a_new
     number = "abc".index(lost.name) + 1
 
     boards.lan.pull(number)
+    since_s = time.monotonic()
     wait(lambda: stopping(boards, job) == f"node {lost.name} was lost: no beat", 10, "it is named")
     boards.until(job, lambda row: row.state == "QUEUED", 15, "it waits again")
+    assert time.monotonic() - since_s < 12, "mpirun, which waits for the daemon that was cut off, is not waited for"
     boards.wait_nothing_left(job)  # the node that is cut off has killed its own
     boards.mend()
     row = job.wait(40)

@@ -272,6 +272,22 @@ def test_a_member_that_leaves_a_drained_node_is_charged_to_nobody(gangs) -> None
     assert (a.cost, a.error) == ("none", "node a drains")
 
 
+def test_members_that_shall_end_hear_when_no_rank_of_the_others_is_left(gangs) -> None:
+    for name in "abc":
+        gangs.node(name)
+    gangs.submit(3)
+    gangs.reserve("a", "b", "c")
+    a, b, c = gangs.view().members
+    gangs.claim(a)
+    gangs.claim(b)
+
+    assert not gangs.store.say_done(a.job_id)
+    assert not gangs.store.say_done(b.job_id)
+    gangs.store.lost(c.job_id, "c", None, "its node died")
+    assert gangs.store.say_done(a.job_id)
+    assert gangs.store.say_done(b.job_id)
+
+
 def test_a_queued_gang_is_cancelled_at_once_and_a_running_one_with_all_its_members(gangs) -> None:
     gangs.node("a")
     gangs.submit(1, "waits")

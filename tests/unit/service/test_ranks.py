@@ -210,6 +210,17 @@ def test_a_stopped_process_is_ended(trial, wait_until):
     assert one.ranks.end(grace_s=0.2) == -signal.SIGKILL
 
 
+@pytest.mark.parametrize(("rank", "waits_s"), [("", 2.0), ("OMPI_COMM_WORLD_RANK=0", 4.0)], ids=["launcher", "rank"])
+def test_a_launcher_that_is_left_alone_is_not_waited_for_once_all_ranks_have_ended(trial, wait_until, rank, waits_s):
+    one = trial(f"{DEAF} echo $$; while :; do {rank} sleep 600; done")
+    wait_until(one.alive, what="the launcher")
+
+    began_s = time.monotonic()
+    one.ranks.end(grace_s=4.0, others_done=lambda: True)
+
+    assert waits_s <= time.monotonic() - began_s < waits_s + 1.9
+
+
 def test_one_that_starts_others_all_the_time_is_ended(trial, wait_until):
     one = trial(f"{DEAF} echo $$; while :; do setsid sh -c '{DEAF} sleep 600' & sleep 0.02; done")
     wait_until(lambda: len(process.carriers(**one.mark)) > 10, what="a crowd")
