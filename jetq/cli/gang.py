@@ -192,6 +192,10 @@ class _Attached:
                 job = self._client.send_gang(asked, job_id=self._job.id)
                 self._view.talk(f"job {job.id}{' was there already, nothing was sent' if job.known else ''}")
                 row = self._to_the_end()
+            except NoSuchJob:
+                self._view.talk("the broker was emptied, or lost its last writes, and with them this gang")
+                self._view.talk("what runs of it is ended, and nobody tells how; send it again")
+                return FAILED
             except KeyboardInterrupt as exc:
                 self._cancel("SIGTERM" if isinstance(exc, _Terminated) else "Ctrl-C")
                 return CANCELLED if isinstance(exc, _Terminated) else INTERRUPTED

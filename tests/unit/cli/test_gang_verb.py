@@ -122,6 +122,18 @@ def test_every_end_has_its_exit_code(stage, played, state, fields, expected):
     assert next(iter(fields.values())) in err
 
 
+def test_a_gang_that_the_broker_lost_is_no_refusal(stage, played):
+    def play() -> None:
+        stage.runs()
+        stage.store.client.delete(stage.key)
+
+    code, _, err = played(play, *GANG, "--", "true")
+
+    assert code == 1
+    assert "the broker was emptied, or lost its last writes" in err
+    assert "send it again" in err
+
+
 def test_whoever_reads_late_is_told_what_was_missed_and_where_it_is(stage, jetq):
     assert jetq(*GANG, "--detach", "--", "hostname")[:2] == (0, "mine\n")
     stage.write(*((0, str(number)) for number in range(1, 9001)))
