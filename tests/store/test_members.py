@@ -128,7 +128,7 @@ def test_bytes_that_are_no_characters_hold_up_no_gang(gangs):
 
     assert gangs.end(step.state, step.why, exit_code=1, tail=["\udcff"])
 
-    assert gangs.store.job("g").error == "node a ? is not installed ?ä"
+    assert gangs.store.job("g").error.endswith("? is not installed ?ä")
 
 
 def test_a_launch_agent_that_is_called_with_bytes_that_are_no_characters_ends_no_desk(gangs, tmp_path, wait_until):
