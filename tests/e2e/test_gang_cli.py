@@ -101,7 +101,9 @@ def test_torchrun_runs_the_same_command(cluster, script):
 
     shown = cluster.jetq("gang", "--nodes", "2", *words)
 
-    assert sorted(shown.stdout.splitlines()) == ["[0] rank 0 of 2", "[1] rank 1 of 2"]
+    # torchrun tells a story of its own at times: where that of the head ends first, the other misses it.
+    said = [line for line in shown.stdout.splitlines() if not line.startswith("[jetq]")]
+    assert sorted(said) == ["[0] rank 0 of 2", "[1] rank 1 of 2"]
 
 
 @pytest.mark.parametrize("launcher", ["mpirun", "torchrun"])
