@@ -119,7 +119,7 @@ class _Look:
         node = self.seating.nodes[owner.node]
         if not node.labels.issuperset(stream.labels):
             return "does not carry its labels any more"
-        return node.leaving or stream.asked
+        return node.leaving or ("" if stream.local else stream.asked)
 
     def _start(self, stream: Stream) -> None:
         node = self._best(stream)

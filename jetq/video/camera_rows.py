@@ -65,8 +65,8 @@ def from_toml(text: str, name: str) -> list[Entry]:
         raise UsageError(f"{name}{where}: this is no TOML: {redact(_SYNTAX.sub('', str(exc)))}") from None
     for key in whole:
         if key not in ("defaults", "stream"):
-            near = difflib.get_close_matches(key, ["[defaults]", "[[stream]]"], n=1, cutoff=0.0)
-            raise UsageError(f"{name}:{_first_line(text, key)}: a list of cameras has no {key!r:.40}; write {near[0]}")
+            where = f"{name}:{_first_line(text, key)}"
+            raise UsageError(f"{where}: a list of cameras has no {redact(key)[:40]!r}; write [defaults] and [[stream]]")
     defaults, streams = whole.get("defaults", {}), whole.get("stream", [])
     if not isinstance(defaults, dict) or not isinstance(streams, list) or not all(isinstance(s, dict) for s in streams):
         raise UsageError(f"{name}: write [defaults] for what all share, and [[stream]] before each stream")
@@ -173,4 +173,4 @@ def _check_defaults(defaults: Mapping[str, Any], where: str) -> None:
             raise UsageError(f"{where}: each stream has its own {key}; it cannot be a default")
         if key not in _FIELDS:
             near = difflib.get_close_matches(key, _FIELDS, n=1, cutoff=0.0)
-            raise UsageError(f"{where}: a stream has no field {key!r:.40}; did you mean {near[0]}?")
+            raise UsageError(f"{where}: a stream has no field {redact(key)[:40]!r}; did you mean {near[0]}?")
