@@ -51,12 +51,9 @@ def why_not(members: Sequence[Member]) -> dict[str, str]:
         code = child.wait(max(0.0, end_s - time.monotonic()))
         if code is None:
             child.kill()
+        said = _said(child)
         if code != 0:
-            assert child.stderr is not None
-            said = child.stderr.read(65536).decode(errors="replace") if code else ""
             found[hosts[address].node] = _why(hosts[address], members[0].node, code, said)
-        if child.stderr is not None:
-            child.stderr.close()
     return found
 
 
@@ -66,8 +63,8 @@ def lost(members: Sequence[Member]) -> str | None:
     return next((member.node for member in members if os.path.exists(f"{script}.{member.node}")), None)
 
 
-def attend(ledger: Meeting, post: Post, seat: Seat) -> Report:
-    """Wait for the head's end, or to be asked for one, and let go what sshd has started for this member.
+def attend(ledger: Meeting, post: Post, seat: Seat, folder: Path) -> Report:
+    """Wait for the head's end, or to be asked for one, and end what sshd has started for this member.
 
     What outlives its parent there becomes a child of the system's first process, and keeps its daemon from ending; on
     other nodes the guard takes it.
@@ -86,7 +83,18 @@ def attend(ledger: Meeting, post: Post, seat: Seat) -> Report:
     end_s = time.monotonic() + (GRACE_S if stopped else LEAVES_S)
     while process.carriers(**mine) and time.monotonic() < end_s:
         time.sleep(_LOOK_S)
+    (folder / ENVIRONMENT).unlink(missing_ok=True)  # the folder may be kept
     return Report(None if stopped else 0, stopped=stopped)
+
+
+def _said(child: process.Child) -> str:
+    """Return the last line that ssh has written; who shares its connections (ControlPersist) may hold the other end."""
+    assert child.stderr is not None
+    with child.stderr as output:
+        os.set_blocking(output.fileno(), False)
+        lines = (output.read(65536) or b"").decode(errors="replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1].removeprefix("ssh: ") if said else ""
 
 
 def _why(member: Member, head: str, code: int | None, said: str) -> str:
@@ -95,14 +103,7 @@ def _why(member: Member, head: str, code: int | None, said: str) -> str:
             f"ssh from {head} to {member.address} does not find {member.folder} there: it has to log in as the user, "
             "and into the system, that the node runs in"
         )
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    why = (
-        f"no answer within {LOGIN_S:g} s"
-        if code is None
-        else lines[-1].removeprefix("ssh: ")
-        if lines
-        else f"exit code {code}"
-    )
+    why = said or (f"no answer within {LOGIN_S:g} s" if code is None else f"exit code {code}")
     return (
         f"ssh from {head} does not get in ({why}); --transport ssh needs an SSH server and a key: "
         f"`ssh {member.address} true` on {head} has to work without a question"

@@ -147,7 +147,7 @@ class _Run:
     def _share(self, start: Start, env: dict[str, str], ready: Ready) -> Report:
         try:
             if not start.argv and ssh.is_used(self._seat.spec, ready.members):
-                report = byssh.attend(self._ledger, self._post, self._seat)
+                report = byssh.attend(self._ledger, self._post, self._seat, self._folder)
             elif start.argv:
                 with self._desk(env):
                     report = self._ranks(start, env, ready)

@@ -113,7 +113,8 @@ class Preparation:
         Raises:
             Refused: it does not get in everywhere. Stopped: asked to end meanwhile.
         """
-        byssh.leave(self._folder, env)
+        if self._seat.index:
+            byssh.leave(self._folder, env)
         self._meet("left", "")
         why = byssh.why_not(ready.members) if self._seat.index == 0 else {}
         found = json.loads(self._meet("ssh", json.dumps(why))[0])

@@ -4,110 +4,34 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.fault.boards import Board, Boards, carriers, wait
-from tests.fault.boards import boards as build
+from tests.fault.boards import Boards, carriers
+from tests.fault.sshd import Sshd, boards_with_sshd
 
 pytestmark = pytest.mark.xdist_group("gang-ssh")
-PORT = 2222
-#: sshd wants a folder of its own below /run, which it shares with nobody here.
-_SSHD = 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec "$0" -D -e -f "$1"'
-#: What the user of a node sets, and nobody else: sshd's port, the key, whose keys are known.
-_CONFIG = """
-Host 10.*
-    Port {port}
-    IdentityFile ~/.ssh/id_ed25519
-    UserKnownHostsFile ~/.ssh/known_hosts
-"""
-_SERVER = """
-Port {port}
-HostKey {folder}/host_key
-PidFile none
-UsePAM no
-PasswordAuthentication no
-PermitRootLogin prohibit-password
-"""
-
-
-class Sshd:
-    """sshd on one board. Its user may log in with the key of all boards."""
-
-    def __init__(self, boards: Boards, board: Board, key: Path) -> None:
-        self._folder = board.tmp / "sshd"
-        self._folder.mkdir()
-        self._board = board
-        keygen("-f", str(self._folder / "host_key"))
-        home = board.tmp / "home" / ".ssh"
-        home.mkdir(mode=0o700)
-        shutil.copy(key, home / "id_ed25519")
-        (home / "config").write_text(_CONFIG.format(port=PORT))
-        (home / "authorized_keys").write_text(key.with_suffix(".pub").read_text())
-        (self._folder / "config").write_text(_SERVER.format(port=PORT, folder="/tmp/sshd"))
-        self._address = boards.lan.address(board.number)
-        self.popen: subprocess.Popen[bytes] | None = None
-
-    @property
-    def known_as(self) -> str:
-        """Its line in known_hosts."""
-        return f"[{self._address}]:{PORT} {(self._folder / 'host_key.pub').read_text()}"
-
-    def start(self) -> None:
-        """Start it, and wait until it listens."""
-        server = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or "sshd"
-        argv = ["unshare", "-m", "--propagation", "private", "sh", "-c", _SSHD, server, "/tmp/sshd/config"]
-        log = self._folder / "log"
-        with log.open("w") as out:
-            self.popen = subprocess.Popen(self._board.command(argv), stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        wait(lambda: "Server listening" in log.read_text(), 10, "sshd", row=log.read_text)
-
-    def stop(self) -> None:
-        """End it."""
-        if self.popen is not None:
-            self.popen.terminate()
-            self.popen.wait(10)
-            self.popen = None
-
-
-def keygen(*words: str) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", *words], check=True, timeout=10)
 
 
 @pytest.fixture(scope="module")
-def boards(tmp_path_factory) -> Iterator[Boards]:
-    """Give two boards with a node on each, and sshd."""
-    folder = tmp_path_factory.mktemp("boards")
-    keygen("-f", str(folder / "key"))
-    with build(folder, ("nano1", "nano2")) as made:
-        servers = {board.number: Sshd(made, board, folder / "key") for board in made.boards.values()}
-        for board in made.boards.values():
-            known = "".join(server.known_as for server in servers.values())
-            (board.tmp / "home" / ".ssh" / "known_hosts").write_text(known)
-        try:
-            for server in servers.values():
-                server.start()
-            made.start_all()
-            made.servers = servers
-            yield made
-        finally:
-            for server in servers.values():
-                server.stop()
+def boards_and_servers(tmp_path_factory) -> Iterator[tuple[Boards, dict[int, Sshd]]]:
+    """Give two boards, and their sshd."""
+    with boards_with_sshd(tmp_path_factory.mktemp("boards")) as made:
+        yield made
 
 
-@pytest.fixture(autouse=True)
-def _end_all(boards: Boards) -> Iterator[None]:
-    """Let no gang of a test that failed stand in the way of the next."""
-    yield
-    for row in boards.ledger.jobs(100):
+@pytest.fixture
+def boards(boards_and_servers) -> Iterator[Boards]:
+    """Give them, and let no gang of a test that failed stand in the way of the next."""
+    found, _servers = boards_and_servers
+    yield found
+    for row in found.ledger.jobs(100):
         if not row.ended:
-            boards.ledger.cancel(row.id, "its test is over")
+            found.ledger.cancel(row.id, "its test is over")
 
 
 def gang(boards: Boards, script: str, **how):
@@ -121,11 +45,10 @@ def test_by_ssh_ranks_run_on_both_boards_each_in_its_own_surroundings(boards, tm
     job = gang(boards, say, ranks=2, slots=0.5, workdir=tmp_path, env={"A": "x 'y' $z"})
 
     assert job.wait(60).state == "SUCCEEDED", boards.lines(job)
+    surroundings = {"a": "nano1 {}/4 eth0 a", "b": "nano2 {}/4 enP8p1s0 b"}
     assert sorted(line for line in boards.lines(job) if not line.startswith("None: ")) == [
-        "0: nano1 0/4 eth0 a x 'y' $z brought along",
-        "1: nano1 1/4 eth0 a x 'y' $z brought along",
-        "2: nano2 2/4 enP8p1s0 b x 'y' $z brought along",
-        "3: nano2 3/4 enP8p1s0 b x 'y' $z brought along",
+        f"{rank}: {surroundings[node].format(rank)} x 'y' $z brought along"
+        for rank, node in enumerate(node for node in job.row().nodes for _ in range(2))
     ]
     boards.wait_nothing_left(job)
 
@@ -198,8 +121,9 @@ def variable(pid: int, name: str) -> str:
     return next((part.partition("=")[2] for part in carried if part.startswith(f"{name}=")), "")
 
 
-def test_by_ssh_a_board_without_sshd_is_named_within_seconds(boards):
-    for server in boards.servers.values():  # either may be the head, which needs none
+def test_by_ssh_a_board_without_sshd_is_named_within_seconds(boards, boards_and_servers):
+    servers = boards_and_servers[1].values()
+    for server in servers:  # either may be the head, which needs none
         server.stop()
     try:
         began_s = time.monotonic()
@@ -209,7 +133,7 @@ def test_by_ssh_a_board_without_sshd_is_named_within_seconds(boards):
         job.cancel()
         job.wait(10)
     finally:
-        for server in boards.servers.values():
+        for server in servers:
             server.start()
 
     assert took_s < 8

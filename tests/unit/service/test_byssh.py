@@ -44,6 +44,7 @@ def test_each_other_machine_is_logged_into_once(ssh, tmp_path):
             'echo "a banner" >&2; echo "ssh: Host key verification failed." >&2; exit 255',
             "(Host key verification failed.)",
         ),
+        ("sleep 2 & exit 255", "does not get in (exit code 255)"),
         ("exit 3", "ssh from a to 10.0.0.2 does not find /var/b there"),
         ("exit 1", "does not get in (exit code 1)"),
         ("exec sleep 60", "no answer within 0.3 s"),
