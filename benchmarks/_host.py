@@ -85,7 +85,7 @@ class Lan:
                 live side by side.
         """
         self.interfaces = dict(enumerate(interfaces, start=1))
-        self._third = 1 + os.getpid() % 254 if joined else 0
+        self._third = _free_third() if joined else 0
         self._switch = f"jql{os.getpid()}{chr(ord('a') + next(_numbers) % 26)}"
 
     def name(self, board: int) -> str:
@@ -167,6 +167,13 @@ class Lan:
                 while "LOWER_UP" not in subprocess.run(look, capture_output=True, text=True, check=True).stdout:
                     if time.monotonic() > end_s:
                         raise TimeoutError(f"{name} of {self.name(board)} has no carrier")
+
+
+def _free_third() -> int:
+    """Return the third number of a network of 256 addresses that this machine is not in."""
+    said = subprocess.run(["ip", "-o", "-4", "address"], capture_output=True, text=True, check=True).stdout
+    first = os.getpid() % 254
+    return next(third for third in (1 + (first + n) % 254 for n in range(254)) if f" 10.79.{third}." not in said)
 
 
 def ip(*words: str) -> None:

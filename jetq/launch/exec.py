@@ -25,6 +25,8 @@ DAEMONS = ("prted", "orted")
 _INTERFACE = "prte_if_include"
 #: It would leave the member that has to watch it.
 _DETACH = "--daemonize"
+#: Comes first where the head's user has sh or ksh as a shell, and a ")" last: read what a login shell reads.
+_PROFILE = "( test ! -r ./.profile || . ./.profile".split()
 _BEFORE = re.compile(r"export [A-Za-z_]\w*|[A-Za-z_]\w*=\S*")
 
 
@@ -45,7 +47,7 @@ class LaunchRequest:
         """
         if len(words) < 2:
             raise UsageError("mpirun called its launch agent without a host and a command")
-        statements = _statements(" ".join(words[1:]))
+        statements = _bare(_statements(" ".join(words[1:])))
         for before in statements[:-1]:
             if not _BEFORE.fullmatch(" ".join(before)):
                 raise UsageError(f"mpirun asked for {' '.join(before)!r:.80}; only its daemon is started")
@@ -61,6 +63,14 @@ class LaunchRequest:
             if word == _INTERFACE:
                 args[index + 1] = interface
         return (daemon, *args)
+
+
+def _bare(statements: list[list[str]]) -> list[list[str]]:
+    """Return statements without what is put around them for a user whose shell is sh or ksh."""
+    if statements and statements[0] == _PROFILE and statements[-1][-1] == ")":
+        inside = [*statements[1:-1], statements[-1][:-1]]
+        return [words for words in inside if words]
+    return statements
 
 
 def _statements(line: str) -> list[list[str]]:

@@ -41,6 +41,15 @@ def test_the_daemon_of_open_mpi_4_keeps_the_network():
     )
 
 
+@pytest.mark.parametrize("line", [FIVE, FOUR], ids=["5", "4"])
+def test_what_is_put_around_it_for_a_user_of_plain_sh_changes_nothing(line):
+    host, _, rest = line.partition(" ")
+
+    assert LaunchRequest.parse([host, f"( test ! -r ./.profile || . ./.profile;  {rest} )"]) == LaunchRequest.parse(
+        line.split(" ")
+    )
+
+
 def test_a_bare_orted_is_found():
     assert LaunchRequest.parse(["h", " orted", "-mca", "plm", '"rsh"']).args == ("-mca", "plm", "rsh")
 
