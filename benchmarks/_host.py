@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -109,6 +110,7 @@ class Lan:
     def build(self) -> Lan:
         """Make them."""
         self.remove()  # of a run that was killed, under this pid
+        _sweep()
         ip("link", "add", self._switch, "type", "bridge")
         if self._third:
             ip("address", "add", f"{self.ours}/24", "dev", self._switch)
@@ -167,6 +169,15 @@ class Lan:
                 while "LOWER_UP" not in subprocess.run(look, capture_output=True, text=True, check=True).stdout:
                     if time.monotonic() > end_s:
                         raise TimeoutError(f"{name} of {self.name(board)} has no carrier")
+
+
+def _sweep() -> None:
+    """Remove the networks of processes that were killed."""
+    for kind, remove in (("/sys/class/net", ["link"]), ("/run/netns", ["netns"])):
+        for name in os.listdir(kind) if os.path.isdir(kind) else []:
+            owner = re.fullmatch(r"jql(\d+)[a-z](-\d+)?", name)
+            if owner and not os.path.exists(f"/proc/{owner[1]}"):
+                subprocess.run(["ip", *remove, "delete", name], check=False, stderr=subprocess.DEVNULL)
 
 
 def _free_third() -> int:

@@ -26,7 +26,7 @@ _INTERFACE = "prte_if_include"
 #: It would leave the member that has to watch it.
 _DETACH = "--daemonize"
 #: Comes first where the head's user has sh or ksh as a shell, and a ")" last: read what a login shell reads.
-_PROFILE = "( test ! -r ./.profile || . ./.profile".split()
+_PROFILE = ["(", "test", "!", "-r", "./.profile", "||", ".", "./.profile"]
 _BEFORE = re.compile(r"export [A-Za-z_]\w*|[A-Za-z_]\w*=\S*")
 
 
