@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import subprocess
 import sys
 import time
@@ -102,18 +104,29 @@ def first_line(commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> flo
     """
     read_fd, write_fd = os.pipe()
     begin_s = time.monotonic()
-    running = [
-        subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=write_fd, stderr=write_fd) for argv in commands
+    running = [  # each in a session of its own, as members' processes are: on a busy machine a session has one share
+        subprocess.Popen(
+            argv, env=env, stdin=subprocess.DEVNULL, stdout=write_fd, stderr=write_fd, start_new_session=True
+        )
+        for argv in commands
     ]
     os.close(write_fd)
     took_s, said = 0.0, b""
     with os.fdopen(read_fd, "rb", buffering=0) as output:
-        while chunk := output.read(65536):
+        while select.select([output], [], [], LINE_S)[0] and (chunk := output.read(65536)):
             said += chunk
             if not took_s and HELLO.encode() in said:
                 took_s = time.monotonic() - begin_s
-    if any(popen.wait(LINE_S) for popen in running) or not took_s:
-        raise RuntimeError(f"{commands[0]} failed: {said.decode(errors='replace')[-2000:]}")
+    try:
+        failed = any([popen.wait(LINE_S) for popen in running])
+    except subprocess.TimeoutExpired:  # the launcher hangs
+        failed = True
+    if failed or not took_s:
+        for popen in running:
+            if popen.poll() is None:
+                os.killpg(popen.pid, signal.SIGKILL)
+                popen.wait()
+        raise RuntimeError(f"{commands[0]} failed or hangs: {said.decode(errors='replace')[-2000:]}")
     return took_s
 
 
