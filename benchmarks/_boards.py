@@ -118,7 +118,7 @@ def first_line(commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> flo
             if not took_s and HELLO.encode() in said:
                 took_s = time.monotonic() - begin_s
     try:
-        failed = any([popen.wait(LINE_S) for popen in running])
+        failed = any(popen.wait(LINE_S) for popen in running)
     except subprocess.TimeoutExpired:  # the launcher hangs
         failed = True
     if failed or not took_s:
