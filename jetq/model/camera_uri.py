@@ -161,6 +161,8 @@ def _network(scheme: str, rest: str) -> tuple[CameraUri, Secret | None]:
             "in a user name or a password write / ? # as %2F %3F %23"
         )
     userinfo, at, host_port = authority.rpartition("@")
+    if userinfo == ":":
+        userinfo = ""
     host, port = _host(scheme, host_port)
     place = f"[{host}]" if ":" in host else host
     where = place if port is None else f"{place}:{port}"

@@ -116,12 +116,12 @@ class Seating:
         if node.name in stream.avoid:
             return "refused it a short while ago"
         costs, name, planned = self.cost(stream, node.name), node.name, node.planned
+        if costs.decode and self._decode[name] + costs.decode > 1.0 + _ROUNDING:
+            return f"its decoder is at {self._decode[name]:.0%}; the stream costs {costs.decode:.0%}"
         if self._slots[name] + costs.slots + planned.slots > node.machine.slots + _ROUNDING:
             kept = f", and {planned.slots:g} are kept for gangs" if planned.slots else ""
             free = max(0.0, node.machine.slots - self._slots[name])
             return f"has {free:.2f} of {node.machine.slots} slots free{kept}; the stream costs {costs.slots:.2f}"
-        if self._decode[name] + costs.decode > 1.0 + _ROUNDING:
-            return f"its decoder is at {self._decode[name]:.0%}; the stream costs {costs.decode:.0%}"
         if self._gpu[name] + stream.gpu + planned.gpu > node.gpu:
             return "its GPU is taken"
         if stream.mem_bytes and self._mem[name] + stream.mem_bytes + planned.mem_bytes > node.mem_bytes:

@@ -10,9 +10,10 @@ from jetq.policy.smooth import Smooth, sane
 
 #: A stream of which nothing is known is taken for this large (pixels) and fast (frames/s).
 GUESSED_PIXELS, GUESSED_FPS = 1920 * 1080, 30.0
-#: Cores of a PC that one 1080p30 stream takes before anything is measured: to decode it by software, and to convert and
-#: look at its frames. Guesses on the safe side: a stream that was placed too carefully costs nothing but room.
-DECODE_CORES, LOOK_CORES = 0.3, 0.3
+#: Cores of a PC that one 1080p30 stream takes before anything is measured: to decode it by software, and to make
+#: pictures of its frames and look at them. Measured with PyAV and ``motion`` on 1280x720 H.264, one thread of an x86
+#: server: 0.2 and 1.0; small pictures cost up to twice as much a pixel.
+DECODE_CORES, LOOK_CORES = 0.3, 1.0
 #: The first seconds of a stream (load, connect, key frame) say nothing about it; then a reading counts, smoothed (s).
 SETTLE_S, SMOOTH_S = 10.0, 30.0
 #: Nothing costs less than this (slots): each stream is a process.

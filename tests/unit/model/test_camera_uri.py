@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jetq.errors import UsageError
 from jetq.model.camera_uri import EXAMPLES, allowed, parse
+from jetq.model.credentials import put_together
 
 
 @pytest.mark.parametrize("example", EXAMPLES.values())
@@ -71,6 +74,17 @@ def test_every_other_spelling_becomes_the_one(text, shown):
 def test_what_is_no_camera_is_told_what_to_write(text, says):
     with pytest.raises(UsageError, match=says.replace("?", r"\?")):
         parse(text)
+
+
+@given(st.sampled_from([*EXAMPLES, "ftp"]), st.text("ab:/@?#%.[]&=* ~_01\n", max_size=30))
+def test_whatever_is_written_is_refused_or_has_one_spelling_without_its_credentials(scheme, rest):
+    try:
+        camera, secret = parse(f"{scheme}:{rest}")
+    except UsageError:
+        return
+    again, none = parse(camera.shown)
+    assert (again, none) == (camera, None)
+    assert parse(put_together(camera.shown, secret)) == (camera, secret) or not secret
 
 
 def test_local_cameras_are_known():

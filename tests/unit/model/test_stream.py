@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jetq.errors import PublishRefused, UsageError
 from jetq.model.credentials import Secret
@@ -84,6 +86,24 @@ def test_a_spec_crosses_the_wire_and_stays_the_same_without_its_credentials():
 def test_what_is_wrong_is_named(fields, says):
     with pytest.raises(UsageError, match=says):
         wish({"uri": "rtsp://cam/1"} | fields)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from([f.name for f in fields(StreamSpec)]), _JSON)
+def test_whatever_a_field_holds_it_is_taken_or_refused(name, value):
+    plain = {"uri": "rtsp://cam/1", name: value}
+
+    try:
+        spec, _ = wish(plain)
+    except UsageError:
+        return
+    assert StreamSpec.from_json(json.loads(json.dumps(spec.as_json(), allow_nan=False))) == spec
 
 
 @pytest.mark.parametrize("plain", [None, [], "rtsp://cam/1", {}, {"analyzer": "motion"}])

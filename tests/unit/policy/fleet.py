@@ -41,10 +41,10 @@ class Fleet:
         self.now_s += seconds
         return seen
 
-    def turns(self, count: int) -> None:
+    def turns(self, count: int, seconds: float = 1.0) -> None:
         """Look so often."""
         for _ in range(count):
-            self.turn()
+            self.turn(seconds)
 
     def _frames(self) -> None:
         def later(stream: Stream, seat: Seat | None) -> Seat | None:
