@@ -52,10 +52,9 @@ class Attendant:
                 if daemon is not None and (code := daemon.poll()) is not None:
                     daemon.close()
                     self._ledger.answer_launch(asked, code, "\n".join(said.tail(None))[-_MOST:])
+                    if code < 0:
+                        return self._lost(name, code)
                     daemon = None
-                    if code < 0:  # mpirun then ends with 0, as if all were well
-                        why = f"lost mpirun's daemon: {name} {ending(code)}"
-                        return Report(faults=(Fault(self._seat.now_s(), "infra", why),))
                 if daemon is None and (found := self._next()):
                     asked, request = found
                     name = request.daemon
@@ -67,9 +66,17 @@ class Attendant:
                 continue
         stopped = self._post.stop.is_set()
         if daemon is not None:
+            code = daemon.exited
             daemon.end(GRACE_S, lambda: others_done(self._ledger, self._post.member_id))
             daemon.close()
+            if code is not None and code < 0 and not stopped:  # the head ended while its ranks were cleared up
+                return self._lost(name, code)
         return Report(None if stopped else 0, stopped=stopped)
+
+    def _lost(self, daemon: str, code: int) -> Report:
+        """Report a daemon that was killed: mpirun then ends with 0, as if all were well."""
+        why = f"lost mpirun's daemon: {daemon} {ending(code)}"
+        return Report(faults=(Fault(self._seat.now_s(), "infra", why),))
 
     def _next(self) -> tuple[str, LaunchRequest] | None:
         """Return a request that was not yet met; one that asks for something else is answered with its fault."""

@@ -124,6 +124,11 @@ class RankProcess:
         return self._child.pid if self._child else None
 
     @property
+    def exited(self) -> int | None:
+        """The exit code of the process that was started, whatever it has left; None: it runs."""
+        return self._child.poll() if self._child else None
+
+    @property
     def tmp(self) -> str | None:
         """The folder for temporary files that was made for it; it goes when this is closed."""
         return self._tmp.path if self._tmp else None

@@ -1,7 +1,7 @@
 """Boards on one switch, a broker beside them, and real nodes on them, for gangs of several hosts.
 
-Each board has its own network, host name, /tmp, home and JETQ_DIR; its host name leads to 127.0.1.1, its interface has
-another name than its neighbours', and its docker0 and l4tbr0 have one address on all of them.
+Each board has its own network, host name, /tmp, home and JETQ_DIR; its interface has another name
+than its neighbours', and its docker0 and l4tbr0 have one address on all of them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,15 @@ class Board:
     """One of them: where commands and nodes run as on another machine."""
 
     def __init__(self, lan: Lan, number: int, host: str, folder: Path, kept: Sequence[Path]) -> None:
-        """``folder``: holds what is its own; ``kept``: folders of this machine that it has, too."""
+        """``folder``: holds what is its own; ``kept``: folders of this machine that it has, too.
+
+        A host name leads to 127.0.1.1, as Debian has it; one that begins with ``nameless`` leads nowhere.
+        """
         self.lan, self.number, self.host = lan, number, host
         self.tmp = folder / "tmp"
         (self.tmp / "home").mkdir(parents=True)
-        (folder / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {host}\n")
+        own = "" if host.startswith("nameless") else f"127.0.1.1 {host}\n"
+        (folder / "hosts").write_text(f"127.0.0.1 localhost\n{own}")
         users = Path("/etc/passwd").read_text().splitlines()  # ssh takes nobody's word for where home is
         (folder / "passwd").write_text("root:*:0:0:root:/tmp/home:/bin/sh\n" + "\n".join(users[1:]) + "\n")
         below = [str(place) for place in kept if str(place).startswith("/tmp/")]

@@ -21,10 +21,10 @@ dist.destroy_process_group()
 
 
 @pytest.fixture(
-    scope="module", params=[("nano1", "nano2", "orin"), ("ubuntu", "ubuntu", "ubuntu")], ids=["named", "alike"]
+    scope="module", params=[("nameless1", "nameless2", "nameless3"), ("ubuntu",) * 3], ids=["unknown names", "one name"]
 )
 def boards(request, tmp_path_factory) -> Iterator[Boards]:
-    """Give three boards with a node on each; their host names differ, or all are the same."""
+    """Give three boards with a node on each; their host names lead nowhere, or are the same and lead to themselves."""
     with build(tmp_path_factory.mktemp("boards"), request.param) as made:
         made.start_all()
         yield made
