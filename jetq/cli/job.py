@@ -17,7 +17,7 @@ from jetq.job import Job
 from jetq.model.job import JobRow, JobState
 
 #: What ``--kind`` takes.
-KINDS = ("task", "gang")
+KINDS = ("task", "stream", "gang")
 
 
 @click.group(

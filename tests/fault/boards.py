@@ -53,7 +53,8 @@ class Board:
         own = "" if host.startswith("nameless") else f"127.0.1.1 {host}\n"
         (folder / "hosts").write_text(f"127.0.0.1 localhost\n{own}")
         users = Path("/etc/passwd").read_text().splitlines()  # ssh takes nobody's word for where home is
-        (folder / "passwd").write_text("root:*:0:0:root:/tmp/home:/bin/sh\n" + "\n".join(users[1:]) + "\n")
+        shell = ("/bin/bash", "/bin/sh")[number % 2]  # mpirun sends another line for each
+        (folder / "passwd").write_text("\n".join([f"root:*:0:0:root:/tmp/home:{shell}", *users[1:], ""]))
         below = [str(place) for place in kept if str(place).startswith("/tmp/")]
         enter = ["ip", "netns", "exec", lan.name(number), "unshare", "-mu", "--propagation", "private"]
         argv = [*enter, "sh", "-ec", _SETUP, "sh", host, str(folder), *below]

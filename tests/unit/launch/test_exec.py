@@ -31,6 +31,15 @@ def test_a_member_starts_its_own_daemon_on_its_own_interface():
     )
 
 
+@pytest.mark.parametrize("line", [FIVE, FOUR])
+def test_where_the_login_shell_is_sh_the_line_is_in_brackets_and_means_the_same(line):
+    host, _, rest = line.partition(" ")
+
+    asked = LaunchRequest.parse([host, f"( test ! -r ./.profile || . ./.profile; {rest} )"])
+
+    assert asked == LaunchRequest.parse(line.split(" "))
+
+
 def test_the_daemon_of_open_mpi_4_keeps_the_network():
     request = LaunchRequest.parse(FOUR.split(" "))
 
@@ -64,6 +73,8 @@ def test_a_bare_orted_is_found():
         ["10.0.0.2", "rm", "-rf", "/"],
         ["10.0.0.2", "/opt/x/prted-not", "x"],
         ["10.0.0.2", "rm -rf / ; /bin/prted x"],
+        ["10.0.0.2", "( test ! -r ./.profile || . ./.profile"],
+        ["10.0.0.2", "( test ! -r ./.profile || . ./.profile; rm -rf / ; prted x )"],
         ["10.0.0.2", "A=$(rm x) ; prted"],
         ["10.0.0.2", "prted x; rm y"],
         ["10.0.0.2", "prted && rm", "y", ";", "true"],
