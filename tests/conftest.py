@@ -28,8 +28,11 @@ import pytest
 import redis
 
 ROOT = Path(__file__).resolve().parent.parent
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a background job of a shell: children would inherit it
+# A background job of a shell ignores both, and so would all that is started here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 #: A server that does not answer within this time has not started (seconds).
 START_S = 10.0
 #: Dies with the test process, also when that is killed: PR_SET_PDEATHSIG = 1, SIGKILL = 9, then exec.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -24,10 +25,15 @@ def test_this_node_has_what_its_tests_run_on():
     assert tools.python() == ".".join(map(str, sys.version_info[:3]))
     assert tools.open_mpi() == 5
     assert (tools.torch() is None) == (importlib.util.find_spec("torch") is None)
-    assert "torch" not in sys.modules
     assert (tools.mem_free_bytes() or 0) > 0
     assert (tools.disk_free_bytes(Path("/")) or 0) > 0
     assert tools.disk_free_bytes(Path("/no/such/folder")) is None
+
+
+def test_the_version_of_torch_is_found_without_loading_it():
+    asks = "import sys; from jetq.probe import tools; tools.torch(); sys.exit('torch' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", asks], timeout=60).returncode == 0
 
 
 def test_the_path_of_ranks_begins_at_this_python():
