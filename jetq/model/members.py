@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from jetq.model.gang import GangSpec
@@ -148,7 +148,7 @@ class Kept:
     slots: float = 0.0
     gpu: int = 0
     mem_bytes: int = 0
-    until_s: float = field(default=0.0)  # others may have it until then (the broker's clock)
+    until_s: float = 0.0  # others may have it until then (the broker's clock)
 
     def as_text(self) -> str:
         """Return it as the ledger keeps it; "" for nothing."""

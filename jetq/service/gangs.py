@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence, Set
 from dataclasses import asdict, replace
 
@@ -43,13 +44,15 @@ class Gangs:
         self._said: dict[str, tuple[float | None, str]] = {}
 
     def turn(self) -> None:
-        """Look at all gangs, now and whenever somebody rings, for half a second; where another agent leads, do nothing.
+        """Look at all gangs, now and whenever somebody rings, for half a second; where another agent leads, just wait.
 
         Raises:
             BrokerDown: no answer.
         """
         end_s = self._clock() + TURN_S
         self._look()
+        if not self._leader.leads:
+            time.sleep(TURN_S)
         while self._leader.leads and (left_s := end_s - self._clock()) > 0:
             if self._ledger.wait_for_bell(max(left_s, _SHORTEST_S)):
                 self._look()

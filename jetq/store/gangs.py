@@ -19,14 +19,9 @@ from jetq.store.blobs import BLOB_TTL_S
 from jetq.store.leading import seed
 from jetq.store.link import Link, fields_of, text
 
-#: Lines of a gang that the live copy keeps; the nodes' files keep all.
-LINES = 4000
-#: A launch request that nobody answers is forgotten after this (s).
-REQUEST_S = 120
-
 
 class GangSide(Link):
-    """The roles ``GangScheduling`` and ``Meeting`` of ``store.ganging``, and what a producer asks."""
+    """The role ``GangScheduling`` of ``store.ganging``, and what a producer asks."""
 
     # A producer -----------------------------------------------------------------------------------------------------
 
@@ -82,16 +77,16 @@ class GangSide(Link):
 
     def rooms(self) -> list[Room]:
         """Return all nodes that are there, and who holds what on them until when."""
-        names = [text(name) for name in self._read("SMEMBERS", f"{self.prefix}nodes")]
+        names = self._names()
         kinds = (("HGETALL", "node:{}"), ("HGETALL", "leases:{}"), ("SISMEMBER", "tasks:{}", MEMBER_TASK))
-        asked = [(kind[0], self.prefix + kind[1].format(name), *kind[2:]) for name in sorted(names) for kind in kinds]
+        asked = [(kind[0], self.prefix + kind[1].format(name), *kind[2:]) for name in names for kind in kinds]
         (seconds, micros), *found = self._read_all(("TIME",), *asked)
         now_s = int(seconds) + int(micros) / 1e6
         nodes = [
             NodeRoom(name, fields_of(found[3 * i]), fields_of(found[3 * i + 1]), bool(found[3 * i + 2]))
-            for i, name in enumerate(sorted(names))
+            for i, name in enumerate(names)
         ]
-        held = self._held_jobs([job for node in nodes for job in node.leases])
+        held = self._held_jobs({job: node.record.get("board", "") for node in nodes for job in node.leases})
         return [room(node, held, now_s) for node in nodes if node.is_there]
 
     def reserve(self, epoch: str, term: int, gang: GangView, nodes: Sequence[str], why: str) -> str:
@@ -148,32 +143,28 @@ class GangSide(Link):
         found = self._read_all(*(("HGETALL", f"{self.prefix}job:{member}") for member in member_ids))
         return [member_view(member, fields_of(got)) for member, got in zip(member_ids, found, strict=True)]
 
-    def _held_jobs(self, job_ids: Sequence[str]) -> dict[str, HeldJob]:
-        """Return what is known of jobs that hold leases: enough to predict their ends."""
-        fields = ("kind", "name", "started_at", "gang", "node")
-        found = self._read_all(*(("HMGET", f"{self.prefix}job:{job}", *fields) for job in job_ids)) if job_ids else []
-        rows = {job: [text(x) for x in got] for job, got in zip(job_ids, found, strict=True)}
-        gangs = sorted({row[3] for row in rows.values() if row[3]})
-        specs = (
-            self._read_all(*(("HMGET", f"{self.prefix}job:{g}", "name", "spec", "started_at") for g in gangs))
-            if gangs
-            else []
-        )
-        known = {g: [text(x) for x in got] for g, got in zip(gangs, specs, strict=True)}
-        nodes = sorted({row[4] for row in rows.values() if row[4]})
-        boards_of = self._read_all(*(("HGET", f"{self.prefix}node:{n}", "board") for n in nodes)) if nodes else []
-        board = {n: text(b) for n, b in zip(nodes, boards_of, strict=True)}
-        keys_of = {
-            job: f"gang.runs:{known[row[3]][0]}" if row[3] else f"runs:{row[1]}:{board.get(row[4], '')}"
-            for job, row in rows.items()
+    def _held_jobs(self, board_of: Mapping[str, str]) -> dict[str, HeldJob]:
+        """Return what predicts the ends of jobs that hold leases. ``board_of``: job id -> board."""
+        fields = ("kind", "name", "started_at", "gang")
+        rows = self._texts({job: ("HMGET", f"{self.prefix}job:{job}", *fields) for job in board_of})
+        gangs = {row[3] for row in rows.values() if row[3]}
+        known = self._texts({gang: ("HMGET", f"{self.prefix}job:{gang}", "name", "spec") for gang in gangs})
+        key_of = {
+            job: f"gang.runs:{known[gang][0]}" if gang else f"runs:{name}:{board_of[job]}"
+            for job, (_kind, name, _at, gang) in rows.items()
         }
-        wanted = sorted(set(keys_of.values()))
-        lists = self._read_all(*(("LRANGE", self.prefix + key, 0, 19) for key in wanted)) if wanted else []
-        runs = {key: tuple(float(x) for x in got) for key, got in zip(wanted, lists, strict=True)}
+        runs = self._texts({key: ("LRANGE", self.prefix + key, 0, 19) for key in set(key_of.values())})
         return {
-            job: HeldJob(row[0] or "task", float(row[2] or 0) or None, runs[keys_of[job]], _limit(known.get(row[3])))
-            for job, row in rows.items()
+            job: HeldJob(
+                kind or "task", _float(at), tuple(float(run) for run in runs[key_of[job]]), _limit(known.get(gang))
+            )
+            for job, (kind, _name, at, gang) in rows.items()
         }
+
+    def _texts(self, asked: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
+        """Return the answers to reads that give lists, by name, in one go."""
+        found = self._read_all(*asked.values()) if asked else []
+        return {name: [text(word) for word in got] for name, got in zip(asked, found, strict=True)}
 
 
 def gang_view(

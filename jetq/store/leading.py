@@ -174,9 +174,6 @@ class LeaderSide(Link):
         if not answer:
             raise NoSuchNode(node, self._names())
 
-    def _names(self) -> list[str]:
-        return sorted(text(name) for name in self._read("SMEMBERS", f"{self.prefix}nodes"))
-
 
 def held_jobs(rows: Iterable[Sequence[Any]]) -> tuple[Held, ...]:
     """Return leases from rows of id, state, token, claimer, node and kind."""

@@ -110,6 +110,10 @@ class Link:
                 pipe.execute_command(*writable(command))
             return list(pipe.execute())
 
+    def _names(self) -> list[str]:
+        """Return the names of all known nodes, sorted."""
+        return sorted(text(name) for name in self._read("SMEMBERS", f"{self.prefix}nodes"))
+
     def _hash(self, key: str) -> dict[str, str]:
         return fields_of(self._read("HGETALL", self.prefix + key))
 

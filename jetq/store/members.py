@@ -40,7 +40,8 @@ class MemberSide(Link):
         gang = self._hash(f"job:{gang_id}") if gang_id else {}
         if not gang.get("spec"):
             raise NoSuchJob(gang_id or member_id)
-        slots, gpus = self._read("HMGET", f"{self.prefix}node:{mine['node']}", "slots", "gpu")
+        of_node = ("HMGET", f"{self.prefix}node:{mine['node']}", "slots", "gpu")
+        (slots, gpus), (seconds, micros) = self._read_all(of_node, ("TIME",))
         return Seat(
             gang_id,
             int(mine["index"]),
@@ -52,7 +53,7 @@ class MemberSide(Link):
             bool(gang.get("keep")),
             float(slots or 0),
             int(gpus or 0),
-            self.time_s(),
+            int(seconds) + int(micros) / 1e6,
             time.time(),
         )
 
