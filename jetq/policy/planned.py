@@ -18,7 +18,7 @@ class Planned:
     start_s: float | None  # None: closed
 
     def lets(self, ends_s: float) -> bool:
-        """Whether a job that is predicted to end then may use the node as if nothing were planned; claim.lua asks so."""
+        """Whether a job that is predicted to end then may use the node all the same; claim.lua asks this, too."""
         return self.start_s is not None and ends_s <= self.start_s
 
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from jetq.errors import BrokerDown, UsageError
-from jetq.launch.base import Start
+from jetq.launch.base import MEMBER, Start
 from jetq.launch.causes import ending
 from jetq.launch.exec import LaunchRequest
 from jetq.launch.output import Line, Output
 from jetq.model.members import Fault, Report, Seat
-from jetq.service.jobfiles.private import belongs
 from jetq.service.post import Post
 from jetq.service.ranks import RankProcess
 from jetq.store.ganging import Meeting
@@ -35,9 +34,10 @@ def others_done(ledger: Meeting, member_id: str) -> bool:
 class Attendant:
     """Serves the head of its gang. Used by one thread that lives as long as the daemon may."""
 
-    def __init__(self, ledger: Meeting, post: Post, seat: Seat, start: Start, interface: str) -> None:
-        """``interface``: of this machine, that the peers reach."""
-        self._ledger, self._post, self._seat, self._start, self._interface = ledger, post, seat, start, interface
+    def __init__(self, ledger: Meeting, post: Post, seat: Seat, start: Start, folder: Path, interface: str) -> None:
+        """``folder``: private to this member; ``interface``: of this machine, that the peers reach."""
+        self._ledger, self._post, self._seat = ledger, post, seat
+        self._start, self._folder, self._interface = start, folder, interface
         self._served: set[str] = set()
 
     def serve(self, env: Mapping[str, str], take: Callable[[Line], None]) -> Report:
@@ -96,8 +96,8 @@ class Attendant:
         self, request: LaunchRequest, env: Mapping[str, str], said: Output, take: Callable[[Line], None]
     ) -> RankProcess:
         argv = request.argv(request.daemon, self._interface)
-        daemon = RankProcess(argv, env=env, cwd=self._start.cwd, output=said, take=take, mark="JETQ_MEMBER")
+        daemon = RankProcess(
+            argv, env=env, cwd=self._start.cwd, folder=self._folder, output=said, take=take, mark=MEMBER
+        )
         daemon.start()
-        if daemon.tmp:
-            belongs(Path(self._start.cwd).parent, daemon.tmp)
         return daemon

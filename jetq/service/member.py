@@ -25,7 +25,7 @@ from jetq.service.belonging import Belonging
 from jetq.service.desk import AGENT, LAUNCH, Desk
 from jetq.service.jobfiles.folders import files_dir_of
 from jetq.service.jobfiles.outlet import output_of
-from jetq.service.jobfiles.private import belongs, private_folder
+from jetq.service.jobfiles.private import private_folder
 from jetq.service.livelog import LiveLog
 from jetq.service.patience import patiently
 from jetq.service.post import Post
@@ -153,7 +153,7 @@ class _Run:
                     report = self._ranks(start, env, ready)
             else:
                 interface = ready.members[self._seat.index].interface
-                attendant = Attendant(self._ledger, self._post, self._seat, start, interface)
+                attendant = Attendant(self._ledger, self._post, self._seat, start, self._folder, interface)
                 report = attendant.serve(env, self._log.add)
         finally:
             self._clear()
@@ -195,12 +195,12 @@ class _Run:
         for path, text in start.files.items():
             Path(path).write_text(text)
         output = self._output(start, ready)
-        ranks = RankProcess(start.argv, env=env, cwd=start.cwd, output=output, take=self._take, mark=MEMBER)
+        ranks = RankProcess(
+            start.argv, env=env, cwd=start.cwd, folder=self._folder, output=output, take=self._take, mark=MEMBER
+        )
         limit_s = self._seat.spec.time_limit_s
         end_s = time.monotonic() + limit_s if limit_s is not None else float("inf")
         ranks.start()
-        if ranks.tmp:
-            belongs(self._folder, ranks.tmp)
         late = False
         while (code := ranks.poll()) is None:
             late = time.monotonic() > end_s

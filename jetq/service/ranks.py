@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from jetq import process
 from jetq.config import EXPORTED
@@ -21,7 +22,7 @@ from jetq.launch.causes import RootCause
 from jetq.launch.output import Line, Output
 from jetq.log import Log
 from jetq.probe.tools import search_path
-from jetq.service.scratch import Scratch
+from jetq.service.jobfiles.private import make_tmp, remove_tmp
 from jetq.service.spout import Spout
 
 #: From SIGTERM to SIGKILL: for ranks that shall end, and for what outlives its launcher (s).
@@ -69,6 +70,7 @@ class RankProcess:
         *,
         env: Mapping[str, str],
         cwd: str,
+        folder: Path,
         output: Output,
         take: Callable[[Line], None],
         mark: str,
@@ -79,16 +81,17 @@ class RankProcess:
             argv: program (found on the PATH of ranks) and arguments.
             env: added to this process's own (``environment``); without a TMPDIR it gets one of its own.
             cwd: folder it starts in.
+            folder: private one of whoever runs it; its folder for temporary files goes with that.
             output: cuts what it writes, stdout and stderr together, into lines.
             take: gets each line, in another thread. It may be slow, or raise OSError or JetqError: lines are dropped.
             mark: variable in ``env`` by which all of its processes are known, and nobody else's.
         """
-        self._argv, self._cwd, self._output, self._take = list(argv), cwd, output, take
+        self._argv, self._cwd, self._folder, self._output, self._take = list(argv), cwd, folder, output, take
         self._env, self._mark = environment(os.environ, env), {mark: env[mark]}
         self._own_tmp = "TMPDIR" not in env
         self._child: process.Child | None = None
         self._spout: Spout | None = None
-        self._tmp: Scratch | None = None
+        self._tmp: str | None = None
         self._known: dict[int, int] = {}  # pids that were found -> their births
         self._leads = True  # its number is still its group's, and nobody else's
         self._left_s: float | None = None  # since when its first process has gone and others are left
@@ -102,10 +105,10 @@ class RankProcess:
         env = dict(self._env)
         if self._own_tmp:
             try:
-                self._tmp = Scratch()
+                self._tmp = make_tmp(self._folder)
             except OSError as exc:
                 raise JetqError(f"no folder for temporary files can be made: {exc}") from exc
-            env["TMPDIR"] = self._tmp.path
+            env["TMPDIR"] = self._tmp
         read_fd, write_fd = os.pipe()
         try:
             _widen(write_fd)
@@ -127,11 +130,6 @@ class RankProcess:
     def exited(self) -> int | None:
         """The exit code of the process that was started, whatever it has left; None: it runs."""
         return self._child.poll() if self._child else None
-
-    @property
-    def tmp(self) -> str | None:
-        """The folder for temporary files that was made for it; it goes when this is closed."""
-        return self._tmp.path if self._tmp else None
 
     @property
     def dropped(self) -> int:
@@ -240,7 +238,7 @@ class RankProcess:
 
     def _remove_tmp(self) -> None:
         if self._tmp is not None:
-            self._tmp.remove()
+            remove_tmp(self._folder, self._tmp)
             self._tmp = None
 
 

@@ -41,6 +41,7 @@ class Running:
             start.argv,
             env={**start.env, **self.mark},
             cwd=start.cwd,
+            folder=Path(start.cwd).parent,
             output=output,
             take=self.lines.append,
             mark="JETQ_MEMBER",

@@ -288,3 +288,8 @@ def wait(condition: Callable[[], Any], within_s: float, what: str, *, row: Calla
             pytest.fail(f"{what} did not come true within {within_s:g} s; at last: {row() if row else answer!r}")
         pause.wait(0.05)
     return answer
+
+
+def told(row) -> str:
+    """Return why a gang's attempts have ended."""
+    return " | ".join(entry["why"] for entry in row.history)

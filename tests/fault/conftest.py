@@ -7,6 +7,7 @@ send           send(task name, *args, **options of send_task) -> job id
 send_to        send_to(url) -> send, for another broker
 host           another machine: a network namespace at the other end of a cable
 boards         three machines on one switch, with a broker and nodes of their own
+cluster        such, with a node on each, for all tests of a file
 end_of         end_of(job id...) -> rows: waits until all have ended
 note           the file in which a body leaves the pids of its tree (tests/fault/probes.py reads it)
 story          the file in which bodies tell their starts and ends
@@ -269,3 +270,11 @@ def _events(job: JobRow) -> list[tuple[str, str]]:
 
 def _time_of_day(at_s: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at_s)) + f".{int(at_s % 1 * 1000):03d}"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[Boards]:
+    """Give three boards with a node on each, for all tests of a file."""
+    with build_boards(tmp_path_factory.mktemp("boards"), ("nano1", "nano2", "orin")) as made:
+        made.start_all()
+        yield made

@@ -9,20 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fault.boards import Boards, carriers, wait
-from tests.fault.boards import boards as build
+from tests.fault.boards import Boards, carriers, told, wait
 
 pytestmark = pytest.mark.xdist_group("gang-faults")
 #: A wrapper script with a child in a session of its own, as a user's might have. The second attempt ends well.
 WRAPPED = 'setsid sleep 600 & echo "begins $RANK.$JETQ_ATTEMPT"; [ "$JETQ_ATTEMPT" = 1 ] && sleep 600; exit 0'
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory) -> Iterator[Boards]:
-    """Give three boards with a node on each, which these faults do not harm."""
-    with build(tmp_path_factory.mktemp("boards"), ("nano1", "nano2", "orin")) as made:
-        made.start_all()
-        yield made
 
 
 @pytest.fixture
@@ -35,11 +26,6 @@ def boards(cluster: Boards) -> Iterator[Boards]:
 def of(job, words: str) -> list[int]:
     """Return the pids of a gang's processes with these words in their command lines, the first one's path left out."""
     return sorted(pid for pid, line in carriers(job.id).items() if words in f"/{line}/".replace("/ ", " "))
-
-
-def told(row) -> str:
-    """Return why a gang's attempts have ended."""
-    return " | ".join(entry["why"] for entry in row.history)
 
 
 @pytest.mark.parametrize("launcher", ["mpirun", "torchrun"])

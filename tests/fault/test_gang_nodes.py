@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.boards import Boards, carriers, wait
-from tests.fault.boards import boards as build
+from tests.fault.boards import Boards, carriers, told, wait
 
 pytestmark = pytest.mark.xdist_group("gang-nodes")
 #: The first attempt waits to be hurt, the next one ends well.
@@ -23,24 +22,12 @@ EVER = 'setsid sleep 600 & echo "begins $RANK.$JETQ_ATTEMPT"; sleep 600'
 FOR_5_S = 'echo "begins $RANK.$JETQ_ATTEMPT"; sleep 5; echo "ends $RANK"'
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory) -> Iterator[Boards]:
-    with build(tmp_path_factory.mktemp("boards"), ("nano1", "nano2", "orin")) as made:
-        made.start_all()
-        yield made
-
-
 @pytest.fixture
 def boards(cluster: Boards) -> Iterator[Boards]:
     """Give three boards with a node on each, as whole as on the first day."""
     cluster.mend()
     yield cluster
     cluster.end_all()
-
-
-def told(row) -> str:
-    """Return why a gang's attempts have ended."""
-    return " | ".join(entry["why"] for entry in row.history)
 
 
 def reserved(row) -> int:

@@ -1,7 +1,8 @@
 """Private folders of members of gangs: a member's own for as long as it lives, and removed after, however it ended.
 
 An owner holds a lock on its folder, which the kernel lets go of when its process dies; who sweeps takes what is not
-locked. Folders are made under a lock of the one above, so that no sweep meets one whose owner has it not yet.
+locked. Folders are made under a lock of the one above, so that no sweep meets one whose owner has it not yet. What lies
+elsewhere, since its path has to be short, is named by a link in the private folder, and goes with it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pathlib import Path
 WORK, KEPT = "work", "kept"
 #: Links in such a folder lead to what its owner has outside of it, and goes with it.
 _OUTSIDE = "outside-"
+#: Longest path above a folder for temporary files: Open MPI puts sockets some 70 characters below it, of at most 107.
+_SHORT = 24
 
 
 @contextmanager
@@ -42,9 +45,23 @@ def private_folder(jobs_dir: Path | None, name: str, *, keep: bool) -> Iterator[
         os.close(lock)
 
 
-def belongs(folder: Path, outside: str) -> None:
-    """Let a folder outside, which has a name of its own, go with a private one if its owner does not get to it."""
-    (folder / f"{_OUTSIDE}{os.path.basename(outside)}").symlink_to(outside)
+def make_tmp(owner: Path) -> str:
+    """Make a folder for temporary files, with a short path, that goes with a private folder.
+
+    Raises:
+        OSError: there is no room, or no folder that may be written to.
+    """
+    usual = tempfile.gettempdir()
+    short = [path for path in (usual, "/tmp", "/var/tmp") if len(path) <= _SHORT and os.access(path, os.W_OK | os.X_OK)]
+    made = tempfile.mkdtemp(prefix="jetq-r-", dir=short[0] if short else usual)
+    _link(owner, made).symlink_to(made)
+    return made
+
+
+def remove_tmp(owner: Path, made: str) -> None:
+    """Remove such a folder and all in it."""
+    shutil.rmtree(made, ignore_errors=True)
+    _link(owner, made).unlink(missing_ok=True)
 
 
 def sweep_private(jobs_dir: Path) -> int:
@@ -68,6 +85,10 @@ def sweep_private(jobs_dir: Path) -> int:
             finally:
                 os.close(lock)
     return count
+
+
+def _link(owner: Path, made: str) -> Path:
+    return owner / f"{_OUTSIDE}{os.path.basename(made)}"
 
 
 def _remove(folder: Path) -> None:
