@@ -20,6 +20,7 @@ from jetq.errors import (
     WaitTimeout,
 )
 from jetq.model.job import JobRow, JobState
+from jetq.model.limits import BROKER_PATIENCE_S
 from jetq.service.following import follow as live
 from jetq.service.following import labelled
 from jetq.service.jobfiles.remains import NodeFile, Remains
@@ -27,8 +28,6 @@ from jetq.store.base import Placed, Reader
 
 #: The wait between two looks at a job grows from the first to the second (s).
 FIRST_LOOK_S, LAST_LOOK_S = 0.02, 0.5
-#: A wait outlives a broker that is away for so long (s): work goes on meanwhile.
-BROKER_PATIENCE_S = 30.0
 
 
 class Job:

@@ -142,7 +142,7 @@ def run_member() -> dict[str, Any]:
     from jetq.service.post import Post
 
     here = current.run()
-    if here is None:
+    if here is None or here.stop is None:
         raise UsageError("gang.member runs on a node's processes lane alone; start a gang with `jetq gang`")
     settings, jobs_dir = Settings.from_environ(), os.environ.get(JOBS_DIR)
     post = Post(

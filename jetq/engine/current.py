@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from jetq.errors import UsageError
@@ -29,9 +29,9 @@ class Run:
     refused: bool = False  # the ledger gave the job to another assignment meanwhile
     value: Any = None
     stored: StoredResult | None = None
-    #: Set once the run is asked to stop, in a lane of threads: its body ends what it has started. Pool children get
-    #: signals instead, and there it is never set.
-    stop: threading.Event = field(default_factory=threading.Event)
+    #: In a lane of threads: set once the run is asked to stop, and its body ends what it has started. A pool child gets
+    #: signals instead.
+    stop: threading.Event | None = None
 
 
 def run() -> Run | None:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from jetq.errors import BrokerDown, NoSuchJob
 from jetq.model.job import JobRow
+from jetq.model.limits import BROKER_PATIENCE_S
 from jetq.model.members import GangLine
 from jetq.store.base import Reader
 
 #: The wait between two looks grows from the first to the second while nothing changes (s).
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 0.25
-#: Following outlives a broker that is away for so long (s): the gang goes on meanwhile.
-BROKER_PATIENCE_S = 30.0
 #: Between two times that missed lines are told (s).
 MISSED_EVERY_S = 5.0
 #: Lines of one look.

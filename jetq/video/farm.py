@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from jetq.errors import BrokerDown, JetqError, JobFailed
 from jetq.model.job import JobRow, JobState
+from jetq.model.limits import BROKER_PATIENCE_S
 from jetq.video.chunks import Chunk
 from jetq.video.fileserver import FileServer
 from jetq.video.outputs import Done, write
@@ -22,8 +23,6 @@ from jetq.video.study import Prepared, Run
 TASK = "video.analyze"
 #: Jobs looked at in one turn, and the pause between two turns (s): some 600 questions a second at most.
 LOOKS_PER_TURN, PAUSE_S = 32, 0.05
-#: A wait outlives a broker that is away for so long (s).
-BROKER_PATIENCE_S = 30.0
 
 
 class Handle(Protocol):

@@ -12,6 +12,7 @@ from typing import TypeVar
 from jetq import ids
 from jetq.errors import BrokerDown, FilesAway, NoSuchJob, UsageError
 from jetq.model.job import JobRow
+from jetq.model.limits import BROKER_PATIENCE_S
 from jetq.service.jobfiles.folders import FileRow
 from jetq.service.jobfiles.log import RunLog
 from jetq.service.jobfiles.remote import NodePort, PortFault
@@ -20,8 +21,6 @@ from jetq.store.base import Reader
 T = TypeVar("T")
 #: Time between two looks of whoever follows a log (s).
 FOLLOW_S = 0.3
-#: Following outlives a broker that is away for so long (s).
-BROKER_PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
