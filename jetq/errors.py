@@ -24,7 +24,8 @@
     ├── MembersUnfit          a gang cannot run on the nodes that were found for it
     ├── WorkdirRefused        a packed folder is broken, hostile, or does not fit on this disk
     ├── WaitTimeout           a job that was waited for has not ended in time
-    └── VideoUnreadable       a video that was fine when it was submitted cannot be read on the node
+    ├── VideoUnreadable       a video that was fine when it was submitted cannot be read on the node
+    └── CameraFault           a camera cannot be opened, or no frame comes any more
 
 Facts are attributes; each message is whole without them and says what to do.
 """
@@ -220,3 +221,14 @@ class WaitTimeout(JetqError):
 
 class VideoUnreadable(JetqError):
     """A video that was fine when it was submitted cannot be read on the node."""
+
+
+class CameraFault(JetqError):
+    """A camera cannot be opened, or no frame comes any more.
+
+    ``hopeless``: no other try will help (there is no video in it).
+    """
+
+    def __init__(self, why: str, *, hopeless: bool = False) -> None:
+        super().__init__(why)
+        self.hopeless = hopeless

@@ -1,0 +1,1 @@
+"""Live streams: the process that reads one camera, looks at its frames and hands on what it saw."""
