@@ -17,13 +17,15 @@ ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ("jetq", "tasks", "workers")
 #: Import statements inside functions: the composition root, and what runs in the ranks (torch).
 LATE_IMPORTS = ("jetq/wire.py", "jetq/training/")
-#: Import by name: lazy public names, the table of verbs, a user's tasks and app, an analyzer `module:Class`.
+#: Import by name: lazy public names, the table of verbs, a user's tasks and app, an analyzer `module:Class`,
+#: the libraries that open cameras.
 IMPORTS_BY_NAME = {
     "jetq/__init__.py",
     "jetq/cli/__init__.py",
     "jetq/loader.py",
     "jetq/video/__init__.py",
     "jetq/video/analyzers/load.py",
+    "jetq/video/capture/chain.py",
 }
 #: The loop runner, the one place that swallows everything so that a loop outlives its turn. (A handler that ends in a
 #: bare `raise` swallows nothing.)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from jetq.model.camera_uri import CameraUri
 
 #: A picture: (h, w, 3) uint8, BGR.
 Picture = NDArray[np.uint8]
@@ -31,6 +33,18 @@ class Grabbed:
 
     at_s: float  # when it arrived here (time.monotonic)
     picture: Callable[[], Picture] | None  # makes the picture, in any thread, at most once; None: it was not wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is to be opened."""
+
+    camera: CameraUri
+    address: str = field(repr=False)  # that opens it, with its credentials: shown nowhere
+    size: tuple[int, int] | None = None  # to ask a local camera for
+    loop: bool = False  # a file begins again at its end
+    stall_s: float = 10.0  # whoever waits for a frame that long gives up
+    codec: str = ""  # what it is known to send; "": it was not asked
 
 
 class Capture(Protocol):
