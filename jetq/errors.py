@@ -23,6 +23,7 @@
     ├── FilesAway             a node that ran the job cannot be asked for its logs or files
     ├── MembersUnfit          a gang cannot run on the nodes that were found for it
     ├── WorkdirRefused        a packed folder is broken, hostile, or does not fit on this disk
+    ├── ModelAway             a model that travels cannot be had on this node
     ├── WaitTimeout           a job that was waited for has not ended in time
     ├── VideoUnreadable       a video that was fine when it was submitted cannot be read on the node
     └── CameraFault           a camera cannot be opened, or no frame comes any more
@@ -209,6 +210,14 @@ class WorkdirRefused(JetqError):
         super().__init__(f"workdir {workdir[:12]} was not unpacked: {why}")
         self.workdir = workdir
         self.why = why
+
+
+class ModelAway(JetqError):
+    """A model that an analyzer needs cannot be had on this node; nothing of it was left."""
+
+    def __init__(self, model: str, why: str) -> None:
+        super().__init__(f"model {model[:12]} cannot be used on this node: {why}")
+        self.model = model
 
 
 class WaitTimeout(JetqError):

@@ -17,6 +17,7 @@ from jetq.cli.submit import read_value
 from jetq.client import JetQ, Options
 from jetq.errors import UsageError
 from jetq.model.needs import PRIORITIES
+from jetq.model.stream import ANALYZERS
 from jetq.policy.strategies import BUILT_IN
 
 
@@ -25,6 +26,7 @@ from jetq.policy.strategies import BUILT_IN
 Examples:
   jetq video yard.mp4
   jetq video clips/ --analyzer snapshot --set every=50 --out snapshots
+  jetq video yard.mp4 --analyzer onnx --set model=yolo.onnx --set task=detect
   jetq video film.mkv --annotate --label gpu --json
   jetq video yard.mp4 --analyzer yard_lib.counter:Counter"""
 )
@@ -33,8 +35,8 @@ Examples:
     "--analyzer",
     default="motion",
     metavar="A",
-    shell_complete=words("motion", "snapshot"),
-    help="motion, snapshot or module:Class.  [default: motion]",
+    shell_complete=words(*ANALYZERS),
+    help="motion, snapshot, onnx or module:Class.  [default: motion]",
 )
 @click.option("--set", "settings", multiple=True, metavar="K=V", help="Setting of the analyzer; may be repeated.")
 @click.option("--out", default="out", type=Path, metavar="DIR", help="Folder of the outputs.  [default: out]")

@@ -29,8 +29,8 @@ class Attic(Protocol):
         """Delete such a list and what leads to it."""
         ...
 
-    def keep_workdirs(self) -> None:
-        """Let the workdirs of all gangs that have not ended stay for another day."""
+    def keep_needed(self) -> None:
+        """Let the workdirs of gangs and the models of streams that have not ended stay for another day."""
         ...
 
 
@@ -50,7 +50,7 @@ class Janitor:
         Raises:
             BrokerDown: no answer.
         """
-        self._attic.keep_workdirs()
+        self._attic.keep_needed()
         for node in self._attic.absent(self._keep_s):
             try:
                 self._attic.forget(node, dead_s=self._dead_s)

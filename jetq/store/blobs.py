@@ -13,7 +13,9 @@ from jetq.store.link import Link, text
 PIECE = 1024 * 1024
 #: A blob stays so long after its last use, and what has arrived of an upload so long after its last piece (s).
 BLOB_TTL_S, UPLOAD_TTL_S = 24 * 3600, 60
-_LOST = "the broker lost a part of the workdir that was sent to it; send it again"
+_LOST = "the broker lost a part of what was sent to it; send it again"
+#: What is before the id of a blob in the option ``model`` of a stream's analyzer.
+BLOB = "blob:"
 
 
 class Blobs(Link):
@@ -27,11 +29,12 @@ class Blobs(Link):
         """Let a blob stay for another day. False: it is not there."""
         return bool(self._read("EXPIRE", self._blob(blob_id), BLOB_TTL_S))
 
-    def keep_workdirs(self) -> None:
-        """Let the workdirs of all gangs that have not ended stay for another day."""
-        gangs = [text(job) for job in self._read("ZRANGE", f"{self.prefix}gangs", 0, -1)]
-        specs = self._read_all(*(("HGET", f"{self.prefix}job:{job}", "spec") for job in gangs)) if gangs else []
-        needed = {json.loads(spec)["workdir"] for spec in specs if spec} - {None}
+    def keep_needed(self) -> None:
+        """Let the workdirs of gangs and the models of streams that have not ended stay for another day."""
+        lists = self._read_all(*(("ZRANGE", f"{self.prefix}{kind}", 0, -1) for kind in ("gangs", "streams")))
+        jobs = [text(job) for ids_ in lists for job in ids_]
+        specs = self._read_all(*(("HGET", f"{self.prefix}job:{job}", "spec") for job in jobs)) if jobs else []
+        needed = {blob_id for spec in specs if spec and (blob_id := _needed_by(spec))}
         if needed:
             self._read_all(*(("EXPIRE", self._blob(blob_id), BLOB_TTL_S) for blob_id in sorted(needed)))
 
@@ -75,3 +78,15 @@ class Blobs(Link):
 
     def _blob(self, blob_id: str) -> str:
         return f"{self.prefix}blob:{blob_id}"
+
+
+def _needed_by(spec: bytes | str) -> str | None:
+    """Return the blob that a gang or a stream needs; None: it needs none, or its record makes no sense."""
+    try:
+        found = json.loads(spec)
+        workdir, model = found.get("workdir"), (found.get("options") or {}).get("model")
+    except (ValueError, AttributeError):
+        return None
+    if isinstance(model, str) and model.startswith(BLOB):
+        return model.removeprefix(BLOB)
+    return workdir if isinstance(workdir, str) else None

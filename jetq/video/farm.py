@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from jetq.errors import BrokerDown, JetqError, JobFailed
 from jetq.model.job import JobRow, JobState
 from jetq.model.limits import BROKER_PATIENCE_S
+from jetq.video import served
 from jetq.video.chunks import Chunk
 from jetq.video.fileserver import FileServer
 from jetq.video.outputs import Done, write
@@ -85,9 +86,13 @@ def analyze_files(prepared: Prepared, crew: Crew, *, progress: Callable[[Progres
     started_s = time.monotonic()
     plans = prepared.chunks(crew.slots)
     files = [run.clip.path for run in prepared.runs]
-    with FileServer(files, host=crew.host) as server:
+    models = [prepared.model] if prepared.model else []
+    with FileServer([*files, *models], host=crew.host) as server:
+        options = dict(prepared.study.options)
+        for model in models:
+            options["model"] = served.as_option(model, _place(crew, server, model))
         calls = [
-            _call(prepared, crew, server, run, chunk)
+            _call(prepared, crew, server, run, chunk, options)
             for run, chunks in zip(prepared.runs, plans, strict=True)
             for chunk in chunks
         ]
@@ -103,16 +108,19 @@ def analyze_files(prepared: Prepared, crew: Crew, *, progress: Callable[[Progres
     return write(prepared, done, wall_s=time.monotonic() - started_s, sent_bytes=sent_bytes)
 
 
-def _call(prepared: Prepared, crew: Crew, server: FileServer, run: Run, chunk: Chunk) -> dict[str, Any]:
-    path = run.clip.path
-    place = Place(path.name, server.url(path), run.clip.size_bytes, shared_name(path, crew.shared))
-    study = prepared.study
+def _call(
+    prepared: Prepared, crew: Crew, server: FileServer, run: Run, chunk: Chunk, options: Mapping[str, Any]
+) -> dict[str, Any]:
     return {
-        "place": place.as_json(),
+        "place": _place(crew, server, run.clip.path).as_json(),
         "chunk": chunk.as_json(),
-        "analyzer": study.analyzer,
-        "options": dict(study.options),
+        "analyzer": prepared.study.analyzer,
+        "options": options,
     }
+
+
+def _place(crew: Crew, server: FileServer, path: Path) -> Place:
+    return Place(path.name, server.url(path), path.stat().st_size, shared_name(path, crew.shared))
 
 
 def _gather(tasks: Sequence[_Task], runs: Sequence[Run], progress: Callable[[Progress], None]) -> dict[str, JobRow]:

@@ -10,8 +10,10 @@ from typing import Any
 
 import cv2
 
+from jetq.video import served
 from jetq.video.analyzers import load
 from jetq.video.analyzers.base import Analyzer, Result
+from jetq.video.analyzers.look import look
 from jetq.video.chunks import Chunk
 from jetq.video.pictures import thumbnail
 from jetq.video.place import Place
@@ -65,7 +67,7 @@ class _Findings:
 
     def add(self, frame: Frame, result: Result) -> None:
         boxes = [list(box) for box in result.boxes]
-        self.frames.append([frame.index, frame.t_s, result.score, boxes, result.values])
+        self.frames.append([frame.index, frame.t_s, result.score, boxes, result.named])
         if result.jpeg is not None:
             self.shots.append(_shot(frame, result, result.jpeg))
         part = min((frame.index - self.chunk.first_frame) * SHOTS_PER_CHUNK // self.chunk.n_frames, SHOTS_PER_CHUNK - 1)
@@ -95,18 +97,18 @@ def analyze_chunk(
         options: keyword arguments of the analyzer.
 
     Returns:
-        ``frames`` (rows of frame number, seconds, score, boxes, values), ``shots``, ``kept`` (the analyzer chose the
-        shots), ``n_frames`` (frames the chunk gave), ``decoded`` (dropped ones included), ``damaged`` (packets),
-        ``took_s``.
+        ``frames`` (rows of frame number, seconds, score, boxes, values; frames without a report have none), ``shots``,
+        ``kept`` (the analyzer chose the shots), ``n_frames`` (frames the chunk gave), ``decoded`` (dropped ones
+        included), ``damaged`` (packets), ``took_s``.
 
     Raises:
-        UsageError: no such analyzer.
+        UsageError: no such analyzer, or it returned what is no result.
         VideoUnreadable: the file is not there, or reading it broke off.
     """
     cv2.setNumThreads(1)  # one slot, one core; and OpenCV's thread pool does not survive a fork
     started_s = time.perf_counter()
     piece, source = Chunk(**chunk), Place(**place)
-    looker = load.make(analyzer, options)
+    looker = load.make(analyzer, served.here(analyzer, options))
     location = source.locate()
     found = _attempt(location, source.name, piece, looker)
     if found["n_frames"] < piece.n_frames and location == source.url:
@@ -144,8 +146,8 @@ def _look(reader: Reader, chunk: Chunk, looker: Analyzer) -> tuple[_Findings, in
         n_frames += own
         if frame.index % every:
             continue
-        result = looker.frame(frame.picture(), frame.t_s)
-        if own:
+        result = look(looker, frame.picture(), frame.t_s)
+        if own and result is not None:
             findings.add(frame, result)
     return findings, n_frames
 

@@ -37,7 +37,7 @@ def as_line(row: Sequence[Any]) -> dict[str, Any]:
 
 
 def write_lines(path: Path, rows: Sequence[Sequence[Any]]) -> None:
-    """Write one JSON object a line: frame, time_s, score, boxes and the analyzer's further values."""
+    """Write one JSON object a line: frame, time_s, score, boxes and what else the analyzer has said."""
     with path.open("w", encoding="utf-8") as out:
         out.writelines(json.dumps(as_line(row), separators=(",", ":"), allow_nan=False) + "\n" for row in rows)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from jetq.errors import UsageError
+from jetq.video import models
 from jetq.video.analyzers import load
 from jetq.video.analyzers.load import Appetite
 from jetq.video.chunks import Chunk, plan
@@ -54,6 +55,7 @@ class Prepared:
     appetite: Appetite
     runs: tuple[Run, ...]
     out: Path
+    model: Path | None = None  # the analyzer's; it travels like the films
 
     def chunks(self, slots: int) -> list[list[Chunk]]:
         """Cut each run's clip for a cluster of ``slots``."""
@@ -76,6 +78,8 @@ def prepare(given: Sequence[Path], study: Study, out: Path) -> Prepared:
     Raises:
         UsageError: one of them cannot be used; nothing was done but to make the folder.
     """
+    study = replace(study, options=models.with_labels(study.analyzer, study.options))
+    model = models.local_model(study.analyzer, study.options)
     appetite = load.appetite(load.make(study.analyzer, study.options))
     clips = probe_all(find_files(given))
     try:
@@ -87,7 +91,7 @@ def prepare(given: Sequence[Path], study: Study, out: Path) -> Prepared:
     runs = _named(clips * study.repeat)
     if study.annotate:
         _spare_films(runs, out)
-    return Prepared(study, appetite, runs, out)
+    return Prepared(study, appetite, runs, out, model)
 
 
 def _spare_films(runs: Sequence[Run], out: Path) -> None:

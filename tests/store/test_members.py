@@ -154,7 +154,7 @@ def test_a_gang_whose_record_makes_no_sense_is_cancelled_and_holds_up_no_other(g
     assert [gang.id for gang in gangs.store.gangs()] == ["g"]
 
     assert gangs.state("odd") == "CANCELLED"
-    gangs.store.keep_workdirs()
+    gangs.store.keep_needed()
 
 
 def test_ranks_find_the_folders_that_they_are_told_of(gangs, tmp_path):

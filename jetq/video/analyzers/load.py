@@ -10,11 +10,17 @@ from typing import Any
 
 from jetq.errors import UsageError
 from jetq.video.analyzers.base import Analyzer
-from jetq.video.analyzers.motion import Motion
-from jetq.video.analyzers.snapshot import Snapshot
 
-#: The built-in ones.
-BUILT_IN: dict[str, type[Motion] | type[Snapshot]] = {"motion": Motion, "snapshot": Snapshot}
+#: The built-in ones, loaded when they are asked for: not every node has what all of them need.
+BUILT_IN = {
+    "motion": "jetq.video.analyzers.motion:Motion",
+    "snapshot": "jetq.video.analyzers.snapshot:Snapshot",
+    "onnx": "jetq.video.analyzers.onnx:Onnx",
+}
+#: The extra that brings what a built-in one needs, by its module.
+_EXTRAS = {"onnxruntime": "onnx"}
+#: Where an own one is looked for.
+_WHERE = "its file has to lie in the folder of --app-dir, or of PYTHONPATH, on each node and where it is sent from"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +35,19 @@ def make(name: str, options: Mapping[str, Any] | None = None) -> Analyzer:
     """Return a fresh analyzer.
 
     Args:
-        name: ``motion``, ``snapshot`` or ``module:Class``.
+        name: ``motion``, ``snapshot``, ``onnx`` or ``module:Class``.
         options: keyword arguments of the class.
 
     Raises:
-        UsageError: no such analyzer, or it takes no such options.
+        UsageError: no such analyzer, it needs what is not installed here, or it takes no such options.
     """
-    maker = BUILT_IN.get(name) or _imported(name)
+    maker = _found(BUILT_IN.get(name, name))
+    if not callable(maker):
+        raise UsageError(f"analyzer {name!r} is no class; name it as module:Class")
     try:
         analyzer = maker(**dict(options or {}))
     except TypeError as exc:
-        raise UsageError(f"analyzer {name!r} cannot be made with {dict(options or {})}: {exc}") from exc
+        raise UsageError(f"analyzer {name!r} cannot be made with {dict(options or {})!r:.200}: {exc}") from exc
     if not isinstance(analyzer, Analyzer):
         raise UsageError(f"analyzer {name!r} needs the methods start(), frame(picture, t_s) and stop()")
     return analyzer
@@ -57,14 +65,25 @@ def appetite(analyzer: Analyzer) -> Appetite:
     return Appetite(warmup, every)
 
 
-def _imported(name: str) -> Any:
+def _found(name: str) -> Any:
     module, colon, attribute = name.partition(":")
-    if not colon:
+    if not (colon and module and attribute):
         near = difflib.get_close_matches(name, BUILT_IN, n=1, cutoff=0.0)
         raise UsageError(f"no analyzer is called {name!r}; did you mean {near[0]!r}? Own ones are named module:Class")
     try:
-        return getattr(import_module(module), attribute)
+        loaded = import_module(module)
     except ModuleNotFoundError as exc:
-        raise UsageError(f"analyzer {name!r}: module {exc.name!r} cannot be found; is it on PYTHONPATH?") from exc
-    except AttributeError as exc:
-        raise UsageError(f"analyzer {name!r}: module {module!r} has no {attribute!r}") from exc
+        missing = exc.name or ""
+        if missing in _EXTRAS:
+            extra = _EXTRAS[missing]
+            raise UsageError(f"this needs {missing}: install jetq with its `{extra}` extra on this machine") from exc
+        if module == missing or module.startswith(f"{missing}."):
+            raise UsageError(f"analyzer {name!r}: module {missing!r} cannot be found; {_WHERE}") from exc
+        raise UsageError(f"analyzer {name!r} needs the module {missing!r}; install it on this machine, too") from exc
+    except ImportError as exc:
+        raise UsageError(f"analyzer {name!r} cannot be loaded: {exc}") from exc
+    except SyntaxError as exc:
+        raise UsageError(f"analyzer {name!r}: {exc.filename}, line {exc.lineno}: {exc.msg}; mend that") from exc
+    if not hasattr(loaded, attribute):
+        raise UsageError(f"analyzer {name!r}: module {module!r} ({loaded.__file__}) has no {attribute!r}")
+    return getattr(loaded, attribute)

@@ -25,7 +25,7 @@ class Seen:
         """Return what people and programs are told of it, as plain values, without pictures."""
         boxes = [list(box) for box in self.result.boxes]
         seen = {"at": round(self.at_s, 3), "n": self.number, "score": self.result.score, "boxes": boxes}
-        return seen | self.result.values | {"stream": self.stream, "token": self.token}
+        return seen | self.result.named | {"stream": self.stream, "token": self.token}
 
 
 @dataclass(frozen=True, slots=True)

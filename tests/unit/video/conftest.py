@@ -50,6 +50,8 @@ class Counter(Digest):
 
 class Shapeless:
     """No analyzer."""
+
+NUMBER = 5
 '''
 
 
@@ -57,6 +59,9 @@ class Shapeless:
 def digest(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> str:
     folder = tmp_path_factory.mktemp("own_analyzers")
     (folder / "own_eyes.py").write_text(DIGEST)
+    (folder / "needy_eyes.py").write_text("import no_such_library")
+    (folder / "torn_eyes.py").write_text("class Eye:\n    def start(self) pass\n")
+    (folder / "old_eyes.py").write_text("from own_eyes import Gone")
     monkeypatch.syspath_prepend(str(folder))
     return "own_eyes:Digest"
 
