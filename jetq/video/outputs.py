@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from jetq.errors import JetqError
-from jetq.video import sheet, sinks
+from jetq.video import sheet
 from jetq.video.chunks import Chunk
+from jetq.video.film import annotate
 from jetq.video.report import FileReport, NodeReport, Piece, Report, by_node, rate
 from jetq.video.run import Shot
 from jetq.video.sheet import Tile
@@ -90,10 +91,10 @@ def _file(prepared: Prepared, run: Run, group: Sequence[Done], stage: Path) -> F
     """Write one run's outputs and sum it up."""
     rows = merge(group)
     names = [f"{run.name}.jsonl"]
-    sinks.write_lines(stage / names[0], rows)
+    write_lines(stage / names[0], rows)
     if prepared.study.annotate:
         names.append(f"{run.name}.mp4")
-        sinks.annotate(run.clip, rows, stage / names[-1])
+        annotate(run.clip, rows, stage / names[-1])
     kept = [shot for one in group if one.found["kept"] for shot in one.shots]
     if kept:
         names.append(f"{run.name}-snapshots")
@@ -119,6 +120,18 @@ def _file(prepared: Prepared, run: Run, group: Sequence[Done], stage: Path) -> F
         nodes={node: nodes.count(node) for node in sorted(set(nodes))},
         outputs=[str(prepared.out / name) for name in names],
     )
+
+
+def as_line(row: Sequence[Any]) -> dict[str, Any]:
+    """Return one row of a chunk's ``frames`` as the object that a line of the output holds."""
+    frame, time_s, score, boxes, values = row
+    return {"frame": frame, "time_s": time_s, "score": score, "boxes": boxes, **values}
+
+
+def write_lines(path: Path, rows: Sequence[Sequence[Any]]) -> None:
+    """Write one JSON object a line: frame, time_s, score, boxes and what else the analyzer has said."""
+    with path.open("w", encoding="utf-8") as out:
+        out.writelines(json.dumps(as_line(row), separators=(",", ":"), allow_nan=False) + "\n" for row in rows)
 
 
 def merge(group: Sequence[Done]) -> list[list[Any]]:

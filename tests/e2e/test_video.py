@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from jetq.video.chunks import whole
+from jetq.video.outputs import as_line
 from jetq.video.run import analyze_chunk
-from jetq.video.sinks import as_line
 from jetq.video.source import probe
 
 ROOT = Path(__file__).resolve().parents[2]

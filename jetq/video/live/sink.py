@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from jetq.log import Log
 from jetq.video.analyzers.base import Result
 from jetq.video.capture.base import Picture
+
+#: A sink that drops now and then says so once in this time (s).
+TELL_S = 30.0
+
+_log = Log("sink")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +26,7 @@ class Seen:
     number: int  # 1 is the first frame that this runner has looked at
     at_s: float  # when the frame arrived (Unix)
     result: Result
-    picture: Callable[[], Picture]  # BGR; whoever draws on it copies it first
+    picture: Callable[[], Picture]  # BGR, from any thread; nobody writes to it, whoever draws copies it first
 
     def as_line(self) -> dict[str, Any]:
         """Return what people and programs are told of it, as plain values, without pictures."""
@@ -34,7 +41,37 @@ class Kept:
 
     kept: int = 0
     dropped: int = 0
-    why: str = ""  # the last ones were dropped; "": they were not
+    why: str = ""  # the last ones were dropped, or wait for somebody; "": they were kept
+
+
+class Tally:
+    """Counts what becomes of results. It tells once that they are dropped, and once that they are kept again."""
+
+    def __init__(self, sink: str) -> None:
+        """``sink``: as it is shown."""
+        self._sink = sink
+        self._now = Kept()
+        self._told = ""
+        self._told_s = -TELL_S
+
+    @property
+    def now(self) -> Kept:
+        """What became of them so far."""
+        return self._now
+
+    def keep(self, count: int = 1) -> None:
+        """So many were kept."""
+        self._now = replace(self._now, kept=self._now.kept + count, why="")
+        if self._told:
+            _log.info("sink.keeps_again", sink=self._sink, dropped=self._now.dropped)
+            self._told = ""
+
+    def drop(self, why: str, count: int = 1) -> None:
+        """So many were dropped. ``why``: for people, without credentials."""
+        self._now = replace(self._now, dropped=self._now.dropped + count, why=why)
+        if not self._told and time.monotonic() - self._told_s >= TELL_S:
+            self._told, self._told_s = why, time.monotonic()
+            _log.warning("sink.drops", sink=self._sink, why=why)
 
 
 class Sink(Protocol):

@@ -15,9 +15,9 @@ import pytest
 from jetq.errors import JobFailed, UsageError
 from jetq.video.chunks import whole
 from jetq.video.farm import Progress, analyze_files
+from jetq.video.outputs import as_line
 from jetq.video.place import Place
 from jetq.video.run import analyze_chunk
-from jetq.video.sinks import as_line
 from jetq.video.source import probe
 from jetq.video.study import Study, prepare
 
