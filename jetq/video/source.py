@@ -25,7 +25,7 @@ from jetq.video.chunks import Chunk, Index
 #: A picture: (h, w, 3) uint8, BGR.
 Picture = NDArray[np.uint8]
 #: Codecs through which FFmpeg takes plain text for a film.
-_TEXT_CODECS = frozenset({"ansi", "bintext", "xbin", "idf"})
+TEXT_CODECS = frozenset({"ansi", "bintext", "xbin", "idf"})
 #: Containers that stamp only some frames: FFmpeg guesses the others, differently after a seek.
 _GUESSED_STAMPS = frozenset({"mpeg", "mpegvideo"})
 #: How FFmpeg reads from the submitter: a read that takes 10 s (in µs) is an error, not a hang; a broken connection is
@@ -181,7 +181,7 @@ class Reader:
             raise VideoUnreadable(
                 f"{self._label}: cannot be opened ({exc.strerror}); is the submitter still there?"
             ) from exc
-        stream = _films(container)[0]
+        stream = films(container)[0]
         stream.thread_type = "NONE"  # a chunk is one slot's work: more threads would take other slots' cores
         return container, stream
 
@@ -195,18 +195,18 @@ def _not_after_key(packet: Packet[VideoStream], chunk: Chunk) -> bool:
     )
 
 
-def _films(container: InputContainer) -> list[VideoStream]:
+def films(container: InputContainer) -> list[VideoStream]:
     """Return the video streams that are no cover picture of a song."""
     return [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
 
 
 def _video_stream(container: InputContainer, path: Path) -> VideoStream:
-    films = _films(container)
-    if not films and container.streams.audio:
+    found = films(container)
+    if not found and container.streams.audio:
         raise UsageError(f"{path}: holds sound only, no video; give a file with pictures")
-    if not films or films[0].codec_context.name in _TEXT_CODECS:
+    if not found or found[0].codec_context.name in TEXT_CODECS:
         raise UsageError(f"{path}: holds no video; give a file with pictures")
-    return films[0]
+    return found[0]
 
 
 def _index(container: InputContainer, stream: VideoStream, path: Path) -> Index:

@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 from importlib import import_module
+from urllib.parse import urlsplit
 
 from jetq.errors import CameraFault
+from jetq.model.camera_uri import picture_size
 from jetq.model.credentials import Secret, put_together, redact
 from jetq.model.stream import StreamSpec
+from jetq.video.capture.addresses import ANSWER_S, plain
 from jetq.video.capture.base import Capture, Source
+from jetq.video.capture.rtsp import ask, no_connection
 
+_NETWORK = ("gst-hw", "gst-sw", "ffmpeg", "pyav")
+#: JPEG pictures are nothing for a board's decoder.
+_WEB = ("ffmpeg", "pyav", "gst-sw")
 #: What opens cameras of each kind, the best first. A module is loaded only when its turn comes: not every machine has
 #: every library.
-CHAINS: dict[str, tuple[str, ...]] = {"test": ("drawn",)}
+CHAINS: dict[str, tuple[str, ...]] = {
+    "rtsp": _NETWORK,
+    "rtsps": _NETWORK,
+    "http": _WEB,
+    "https": _WEB,
+    "v4l2": ("gst-hw", "gst-sw", "v4l2", "pyav"),
+    "csi": ("gst-hw",),
+    "file": ("film",),
+    "test": ("drawn",),
+}
 #: Where each lives.
-_HOME = {"drawn": "jetq.video.capture.drawn:DrawnCapture"}
+_HOME = {
+    "gst-hw": "jetq.video.capture.gst:BoardGstCapture",
+    "gst-sw": "jetq.video.capture.gst:GstCapture",
+    "ffmpeg": "jetq.video.capture.ffmpeg:FfmpegCapture",
+    "v4l2": "jetq.video.capture.ffmpeg:V4l2Capture",
+    "pyav": "jetq.video.capture.pyav:PyavCapture",
+    "film": "jetq.video.capture.film:FilmCapture",
+    "drawn": "jetq.video.capture.drawn:DrawnCapture",
+}
+#: What such a module may miss on a machine, and what people call it.
+_LIBRARIES = {"cv2": "OpenCV", "av": "PyAV", "numpy": "NumPy"}
+_PORTS = {"http": 80, "https": 443}
 
 
 def open_camera(spec: StreamSpec, secret: Secret | None) -> Capture:
@@ -24,20 +55,62 @@ def open_camera(spec: StreamSpec, secret: Secret | None) -> Capture:
         CameraFault: nothing on this machine opens it; the message names what was tried and why it failed, without
             credentials.
     """
-    source = Source(spec.camera, put_together(spec.uri, secret))
+    shown, secrets = spec.uri, [] if secret is None else [secret]
+    size = picture_size(spec.size) if spec.size else None
+    source = Source(spec.camera, put_together(shown, secret), size, spec.loop, spec.stall_s)
+    try:
+        with ExitStack() as asking:
+            return _first_that_opens(_asked(source, asking), asking)
+    except CameraFault as exc:
+        raise CameraFault(f"{shown}: {redact(str(exc), secrets)}", hopeless=exc.hopeless) from None
+
+
+def _first_that_opens(source: Source, asking: ExitStack) -> Capture:
+    names = CHAINS[source.camera.scheme]
     why: list[str] = []
-    for name in CHAINS.get(source.camera.scheme, ()):
+    for name in names:
+        if name == names[-1]:
+            asking.close()  # some cameras take one connection at a time
         try:
             return _opener(name)(source)
         except CameraFault as exc:
-            reason = redact(str(exc), [] if secret is None else [secret])
-            if exc.hopeless:
-                raise CameraFault(f"{source.camera.shown}: {reason}", hopeless=True) from exc
-            why.append(f"{name}: {reason}")
-    raise CameraFault(f"{source.camera.shown} cannot be opened ({'; '.join(why)})")
+            if len(names) == 1:
+                raise
+            why.append(f"{name}: {exc}")
+    raise CameraFault("; ".join(why))
+
+
+def _asked(source: Source, asking: ExitStack) -> Source:
+    """Return it with what it says of itself.
+
+    Args:
+        asking: ends the connection on which it was asked.
+
+    Raises:
+        CameraFault: it is not there, or refuses; no library would get further, or say why in plain words.
+    """
+    scheme, place = source.camera.scheme, source.camera.place
+    if scheme in ("rtsp", "rtsps"):
+        codec, line = ask(source.address)
+        asking.enter_context(line)
+        return replace(source, codec=codec)
+    if scheme in _PORTS:
+        parts = urlsplit(plain(source.address))
+        try:
+            socket.create_connection((parts.hostname, parts.port or _PORTS[scheme]), ANSWER_S).close()
+        except OSError as exc:
+            raise CameraFault(no_connection(exc, ANSWER_S)) from exc
+    if scheme == "v4l2" and not os.path.exists(place):
+        raise CameraFault("there is no such device on this node; is it plugged in?")
+    return source
 
 
 def _opener(name: str) -> Callable[[Source], Capture]:
     module, _, attribute = _HOME[name].partition(":")
-    opener: Callable[[Source], Capture] = getattr(import_module(module), attribute)
+    try:
+        opener: Callable[[Source], Capture] = getattr(import_module(module), attribute)
+    except ModuleNotFoundError as exc:
+        if exc.name not in _LIBRARIES:
+            raise
+        raise CameraFault(f"{_LIBRARIES[exc.name]} is not installed on this machine") from exc
     return opener
