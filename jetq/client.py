@@ -21,6 +21,7 @@ from jetq.model.beat import NodeRow
 from jetq.model.job import JobRow
 from jetq.model.needs import Needs
 from jetq.policy import admission, strategies
+from jetq.streams import StreamSide
 
 #: What is known of the nodes is asked again after so long (s).
 _FRESH_S = 1.0
@@ -63,7 +64,7 @@ class Options:
         return asdict(self)
 
 
-class JetQ(GangSide):
+class JetQ(GangSide, StreamSide):
     """A cluster, seen by somebody who has work for it. Needs no task code: work is sent by name."""
 
     def __init__(self, broker: str | None = None, **settings: Any) -> None:

@@ -42,7 +42,12 @@ EXPORTED = frozenset(
 #: Flags of the command line that have a twin of the same name but no field here.
 _FLAG_TWINS = frozenset({"JETQ_LISTEN", "JETQ_NODES", "JETQ_JSON"})
 #: Comma separated lists have their variable in the singular, like the flag that may be repeated.
-_LISTS = {"JETQ_LABEL": "labels", "JETQ_ALSO_QUEUE": "also_queues", "JETQ_GANG_ALLOW": "gang_allow"}
+_LISTS = {
+    "JETQ_LABEL": "labels",
+    "JETQ_ALSO_QUEUE": "also_queues",
+    "JETQ_GANG_ALLOW": "gang_allow",
+    "JETQ_STREAM_ALLOW": "stream_allow",
+}
 _CLUSTER = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
@@ -68,6 +73,8 @@ class Settings:
     labels: tuple[str, ...] = ()  # carried by this node (environment: comma separated)
     shared: Path | None = None  # folder that all nodes mount
     gang_allow: tuple[str, ...] = ()  # patterns (*, ?) of commands that gangs may run on this node; (): any
+    stream_allow: tuple[str, ...] = ()  # folders, and patterns of addresses, that streams may open here; (): any
+    decode: str = ""  # 1080p30 streams that this node's decoder takes: 20, or h264=12,h265=20; "": by its board
     strategy: str = "dynamic"  # the cluster's default routing strategy
     dead_s: float = 5.0  # s without a beat until a node is dead; scales every liveness time
     grace_s: float = 30.0  # s a stopping node waits for what runs

@@ -152,7 +152,7 @@ class GangSide:
     def send_gang(self, asked: Wish, *, job_id: str | None = None) -> Job:
         """Send a gang that `jetq.gangs.wish` has checked (errors: those of :meth:`gang`)."""
         known_as = ids.job_id(job_id) if job_id is not None else ids.new_job_id()
-        template, most = self._producer.member_template, self.settings.max_arg_bytes
+        template, most = partial(self._producer.part_template, "gang"), self.settings.max_arg_bytes
         try:
             placed = submit(self._store, template, asked, known_as, most_bytes=most)
         except BrokerFull:  # its answer says what to do

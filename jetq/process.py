@@ -35,6 +35,8 @@ network, parent, place = procfs.network, procfs.parent, procfs.place
 _HERE = Path(__file__).resolve().parent
 #: prctl(2): orphans of our descendants become our children instead of init's.
 _PR_SET_CHILD_SUBREAPER = 36
+#: prctl(2): the signal a process gets when its parent thread ends.
+_PR_SET_PDEATHSIG = 1
 #: Time between two looks while waiting for killed processes to be gone (s); the kernel needs a moment to free memory.
 _LOOK_S = 0.02
 
@@ -157,6 +159,13 @@ def become(argv: Sequence[str], env: Mapping[str, str]) -> None:
 def cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def tie_to(parent_pid: int) -> None:
+    """Let this process be killed when its parent ends. Call it right after a fork."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent_pid:  # it ended before the tie was made
+        os._exit(1)
 
 
 def become_subreaper() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from jetq.config import Settings
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from jetq.model.claim import Ended
     from jetq.probe.base import Probe
     from jetq.service.agent import Agent
+    from jetq.service.cooling import Cooling
     from jetq.service.jobfiles.node import JobFiles
+    from jetq.service.post import Post
+    from jetq.service.runners import Runners
     from jetq.store.base import Delivery, Placed
     from jetq.store.redis import RedisStore
 
@@ -75,11 +79,11 @@ class Producer:
             self._made(), self._store, name, calls, produce.Options(**options), max_arg_bytes=most
         )
 
-    def member_template(self, shown: Mapping[str, str]) -> str:
-        """Return the message that the members of gangs get (``engine.produce.member_template``)."""
+    def part_template(self, kind: str, shown: Mapping[str, str]) -> str:
+        """Return the message that members of gangs, or seats of streams, get (``engine.produce.part_template``)."""
         from jetq.engine import produce
 
-        return produce.member_template(self._made(), shown)
+        return produce.part_template(self._made(), kind, shown)
 
     def _made(self) -> Celery:
         if self._app is None:
@@ -119,9 +123,11 @@ def run_lane(app: Celery, **how: Any) -> int:
     from jetq.engine import lanes
 
     if how["lane"] == "processes":
-        from jetq.service import member
+        from jetq.service import member, runners
 
         member.warm_up()
+        if runners.can_run():
+            _runners().warm_up()
     return lanes.run_lane(app, **how)
 
 
@@ -131,6 +137,50 @@ def run_member() -> dict[str, Any]:
     Raises:
         UsageError: no job runs here, or it is no member of a gang.
     """
+    from jetq.engine.request import LaneSide
+    from jetq.service.member import Member
+
+    settings = Settings.from_environ()
+    return Member(LaneSide.store, _post("gang", settings, settings.gang_allow)).run().as_json()
+
+
+def run_seat() -> dict[str, Any]:
+    """Run the seat of a stream that this thread's job is, to its end. Returns how that was, as plain values.
+
+    Raises:
+        UsageError: no job runs here, or it is no seat of a stream.
+    """
+    from jetq.engine.request import LaneSide
+    from jetq.service.stream_run import StreamRun
+
+    settings = Settings.from_environ()
+    post = _post("stream", settings, settings.stream_allow)
+    return StreamRun(LaneSide.store, post, _runners(), _cooling()).run().as_json()
+
+
+@cache
+def _runners() -> Runners:
+    """Return what starts the runners of this lane."""
+    from jetq.service.runners import Runners
+
+    return Runners()
+
+
+@cache
+def _cooling() -> Cooling:
+    """Return how far the streams of this lane have stepped down."""
+    from jetq.clock import boot_s
+    from jetq.service.cooling import Cooling
+
+    return Cooling(clock=boot_s)
+
+
+def _post(kind: str, settings: Settings, allowed: tuple[str, ...]) -> Post:
+    """Return where this thread's job runs.
+
+    Raises:
+        UsageError: none does.
+    """
     import os
     from pathlib import Path
 
@@ -138,14 +188,14 @@ def run_member() -> dict[str, Any]:
     from jetq.engine.request import LaneSide
     from jetq.errors import UsageError
     from jetq.service.jobfiles.folders import JOBS_DIR
-    from jetq.service.member import Member
     from jetq.service.post import Post
 
     here = current.run()
     if here is None or here.stop is None:
-        raise UsageError("gang.member runs on a node's processes lane alone; start a gang with `jetq gang`")
-    settings, jobs_dir = Settings.from_environ(), os.environ.get(JOBS_DIR)
-    post = Post(
+        what = "gang.member" if kind == "gang" else "stream.run"
+        raise UsageError(f"{what} runs on a node's processes lane alone; start a {kind} with `jetq {kind}`")
+    jobs_dir = os.environ.get(JOBS_DIR)
+    return Post(
         here.job_id,
         here.token,
         LaneSide.node,
@@ -153,9 +203,9 @@ def run_member() -> dict[str, Any]:
         settings.broker_url or "",
         Path(jobs_dir) if jobs_dir else None,
         settings.shared,
-        settings.gang_allow,
+        allowed,
+        settings.files_max_bytes,
     )
-    return Member(LaneSide.store, post).run().as_json()
 
 
 def open_probe() -> Probe:

@@ -35,6 +35,7 @@ VERBS: dict[str, Verb] = {
     "worker": Verb("jetq.cli.worker", "Join a cluster: run one node on this machine."),
     "submit": Verb("jetq.cli.submit", "Send one task."),
     "video": Verb("jetq.cli.video", "Analyse video files on all nodes."),
+    "stream": Verb("jetq.cli.stream", "Keep a live video stream on exactly one node."),
     "gang": Verb("jetq.cli.gang", "Run a command on several nodes at once (training, MPI)."),
     "job": Verb("jetq.cli.job", "List, show, wait for and cancel jobs; their logs and files."),
     "node": Verb("jetq.cli.node", "List, show, drain, resume and forget nodes."),
@@ -44,6 +45,7 @@ VERBS: dict[str, Verb] = {
     "completion": Verb("jetq.cli.completion", "Print the shell's completion script."),
     "_guard": Verb("jetq.cli._guard", "Start the agent and kill whatever it leaves.", hidden=True),
     "_lane": Verb("jetq.cli._lane", "Run one lane of a node.", hidden=True),
+    "_spare": Verb("jetq.cli._spare", "Fork the runners of streams.", hidden=True),
     "_web": Verb("jetq.web.verb", "Run Flower in this process.", hidden=True),
 }
 

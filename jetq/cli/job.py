@@ -211,7 +211,7 @@ def _cells(row: JobRow) -> Sequence[object]:
 def _story(row: JobRow) -> list[Sequence[object]]:
     """Return what happened to a job that was lost or moved: from its submission to its last run and its end."""
     told = [(moment(h.get("at")), h.get("what"), h.get("node"), h.get("why")) for h in row.history]
-    begun = row.started_at is not None and row.kind != "gang"  # the story of a gang has each of its starts
+    begun = row.started_at is not None and row.kind == "task"  # the story of the others has each of their starts
     last = [(moment(row.started_at), "started", row.nodes, "")] if begun else []
     end = [(moment(row.finished_at), row.state, row.nodes, "")] if row.ended else []
     return [(moment(row.submitted_at), "submitted", "", ""), *told, *last, *end]

@@ -17,6 +17,7 @@ from kombu.utils.json import JSONEncoder, dumps
 from jetq import ids
 from jetq.engine import transport
 from jetq.errors import PublishRefused, UsageError
+from jetq.model.charge import SEAT_TASK
 from jetq.model.members import MEMBER_TASK
 from jetq.model.needs import priority
 from jetq.store import keys, orders
@@ -26,7 +27,9 @@ from jetq.store.base import Order, Parcel, Placed, Publisher
 Call = tuple[Sequence[Any], Mapping[str, Any]]
 #: Where a template has the job's id and its publication number.
 ID, PUB = "@jetq-id@", "@jetq-pub@"
-#: The report of a gang's member is its result: it is kept, however small results have to be (bytes).
+#: What runs the parts of a gang or a stream on their nodes. Their report is their result: it is kept, however small
+#: results have to be (bytes).
+PART_TASKS = {"gang": MEMBER_TASK, "stream": SEAT_TASK}
 MOST_REPORT = 1024**2
 _encode = JSONEncoder(allow_nan=False).encode
 
@@ -118,15 +121,17 @@ def submit_many(
     return placed
 
 
-def member_template(app: Celery, shown: Mapping[str, str]) -> str:
-    """Return the message of a gang's members; whoever sends it puts something for :data:`ID` and :data:`PUB`.
+def part_template(app: Celery, kind: str, shown: Mapping[str, str]) -> str:
+    """Return the message of a gang's members, or a stream's seats; the ledger puts something for ID and PUB.
 
-    ``shown``: what monitors (Flower) show as their arguments; they have none.
+    Args:
+        kind: ``gang`` or ``stream``.
+        shown: what monitors (Flower) show as their arguments; they have none.
     """
-    options = Options(kind="gang")
+    options = Options(kind=kind)
     transport.will_publish()  # the broker need not answer for this
     header = {**options.header(), "max_result_bytes": MOST_REPORT}
-    return _Template(app, MEMBER_TASK, options, header, priority(None)).open(shown)
+    return _Template(app, PART_TASKS[kind], options, header, priority(None)).open(shown)
 
 
 def _accepted(rows: list[Placed]) -> list[Placed]:

@@ -41,6 +41,7 @@ class NodeFacts:
     door: str = ""  # where its HTTP port is and what opens it (JSON); never shown
     address: str = ""  # at which other nodes reach its machine; "": not known
     cores: int = 0  # online
+    decode: str = ""  # what its decoder takes, where somebody says so (policy/decode.py)
 
 
 @dataclass(frozen=True, slots=True)

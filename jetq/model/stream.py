@@ -16,7 +16,7 @@ from jetq import ids
 from jetq.errors import PublishRefused, UsageError
 from jetq.model.camera_uri import CameraUri, frame_rate, parse, picture_size
 from jetq.model.credentials import Secret
-from jetq.model.needs import Needs
+from jetq.model.needs import VIDEO_LABEL, Needs
 
 #: Analyzers that come with jetq; others are named ``module:Class``.
 ANALYZERS = ("motion", "snapshot", "onnx")
@@ -97,8 +97,8 @@ class StreamSpec:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The labels that its node must carry; the node itself is one."""
-        return tuple(sorted({*self.labels, *([f"node={self.node}"] if self.node else [])}))
+        """The labels that its node must carry: the node itself is one, and what video work needs another."""
+        return tuple(sorted({*self.labels, VIDEO_LABEL, *([f"node={self.node}"] if self.node else [])}))
 
     def needs(self, slots: float) -> Needs:
         """Return what it holds on a node where it costs so many slots."""

@@ -67,7 +67,7 @@ class Attendant:
         stopped = self._post.stop.is_set()
         if daemon is not None:
             code = daemon.exited
-            daemon.end(GRACE_S, lambda: others_done(self._ledger, self._post.member_id))
+            daemon.end(GRACE_S, lambda: others_done(self._ledger, self._post.job_id))
             daemon.close()
             if code is not None and code < 0 and not stopped:  # the head ended while its ranks were cleared up
                 return self._lost(name, code)

@@ -69,7 +69,7 @@ def attend(ledger: Meeting, post: Post, seat: Seat, folder: Path) -> Report:
     What outlives its parent there becomes a child of the system's first process, and keeps its daemon from ending; on
     other nodes the guard takes it.
     """
-    mine = {MEMBER: post.member_id}
+    mine = {MEMBER: post.job_id}
     while not post.stop.wait(LOOK_S):
         process.signal_all((pid for pid in process.carriers(**mine) if process.parent(pid) == 1), signal.SIGKILL)
         try:

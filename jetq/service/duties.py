@@ -8,12 +8,11 @@ from jetq.clock import Clock
 from jetq.policy import boards, speed
 from jetq.probe.base import Probe
 from jetq.service.beats import Beater
-from jetq.service.gangs import PAUSE_S, Gangs
 from jetq.service.janitor import Attic, Janitor
 from jetq.service.leader import TURN_S, Leader, LeaderLedger
 from jetq.service.loop import Loop, Outage
+from jetq.service.scheduler import PAUSE_S, Scheduler, Scheduling
 from jetq.store.base import Delivery
-from jetq.store.ganging import GangScheduling
 
 #: Beats in the time after which a silent node is dead.
 BEATS = 5
@@ -23,7 +22,7 @@ SLOW_S, CLEAN_S = 5.0, 60.0
 KEEP_S = 24 * 3600.0
 
 
-class ChoreLedger(LeaderLedger, Attic, GangScheduling, Protocol):
+class ChoreLedger(LeaderLedger, Attic, Scheduling, Protocol):
     """What the chores ask of the ledger."""
 
 
@@ -34,7 +33,7 @@ class Chores:
         self._ledger = ledger
         self._delivery = delivery
         self._leader = leader
-        self.gangs = Gangs(ledger, leader, clock=clock)
+        self.scheduler = Scheduler(ledger, leader, clock=clock)
         self._janitor = Janitor(ledger, keep_s=KEEP_S, dead_s=dead_s)
 
     def tell(self) -> None:
@@ -64,7 +63,7 @@ def duties(
         Loop("beat", dead_s / BEATS, beater.beat, outage),
         Loop("probe", SLOW_S, probe.refresh, outage),
         Loop("lead", TURN_S, leader.turn, outage),
-        Loop("gangs", PAUSE_S, chores.gangs.turn, outage),
+        Loop("schedule", PAUSE_S, chores.scheduler.turn, outage),
         Loop("tell", TURN_S, chores.tell, outage),
         Loop("learn", SLOW_S, chores.learn, outage),
         Loop("audit", SLOW_S, leader.audit, outage),

@@ -71,6 +71,7 @@ def node_facts(settings: Settings, machine: Machine, *, name: str, epoch: str, a
         version=__version__,
         address=address,
         cores=machine.cores,
+        decode=settings.decode,
     )
 
 

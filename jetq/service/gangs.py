@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence, Set
 from dataclasses import asdict, replace
 
-from jetq.clock import Clock
 from jetq.log import Log
 from jetq.model.job import JobState
 from jetq.model.members import Foreseen, GangView, Kept
@@ -18,46 +16,35 @@ from jetq.policy.outlook import outlooks
 from jetq.policy.planned import planned
 from jetq.policy.timetable import Reservation, Room
 from jetq.policy.turns import QueuedGang
-from jetq.service.leader import TURN_S, Leader
+from jetq.service.leader import Leader
 from jetq.store.ganging import GangScheduling
-
-#: Time between two turns (s), in which nobody hears the bell. The server ends a wait for it up to 0.1 s late, so a turn
-#: has no fixed length.
-PAUSE_S = 0.05
-#: A wait for the bell is at least so long (s): 0 would be for ever.
-_SHORTEST_S = 0.01
 
 _log = Log("gangs")
 
 
 class Gangs:
-    """The leader's part for gangs. ``turn`` is called again and again by one thread."""
+    """The leader's part for gangs. ``look`` is called again and again by one thread."""
 
-    def __init__(self, ledger: GangScheduling, leader: Leader, *, clock: Clock) -> None:
+    def __init__(self, ledger: GangScheduling, leader: Leader) -> None:
         self._ledger = ledger
         self._leader = leader
-        self._clock = clock
         self._term = 0
         self._before: tuple[Reservation, ...] = ()
         self._kept: dict[str, Kept] = {}
         self._rests: dict[str, Rest] = {}
         self._said: dict[str, tuple[float | None, str]] = {}
 
-    def turn(self) -> None:
-        """Look at all gangs, now and whenever somebody rings, for half a second; where another agent leads, just wait.
+    @property
+    def moves(self) -> dict[str, str]:
+        """Seats of streams that shall be started elsewhere, to make room for a gang -> why."""
+        return {seat: f"makes room for the gang {held.gang_id}" for held in self._before for seat in held.moves}
+
+    def look(self) -> None:
+        """Look at all gangs once.
 
         Raises:
             BrokerDown: no answer.
         """
-        end_s = self._clock() + TURN_S
-        self._look()
-        if not self._leader.leads:
-            time.sleep(TURN_S)
-        while self._leader.leads and (left_s := end_s - self._clock()) > 0:
-            if self._ledger.wait_for_bell(max(left_s, _SHORTEST_S)):
-                self._look()
-
-    def _look(self) -> None:
         term = self._leader.term
         if term != self._term:
             self._term, self._before, self._rests, self._said = term, (), {}, {}

@@ -22,6 +22,8 @@ LOOK_S = 0.1
 BACKOFF_FIRST_S, BACKOFF_LAST_S, HEALTHY_S = 0.2, 10.0, 60.0
 #: A node that dies so often before it was ever up will not come up.
 STILLBORN = 3
+#: States of a node that has come up; who was drained before stays so.
+_THERE = frozenset({"up", "draining", "drained"})
 #: Time for a node that was told to stop, on top of its grace (s).
 STOP_S = 15.0
 
@@ -188,7 +190,8 @@ class LocalCluster:
         """The nodes that are not up yet; a row of an earlier run's epoch does not count."""
         up: set[str] = set()
         with contextlib.suppress(BrokerError):
-            up = {row.name for row in reader.nodes() if row.state == "up" and row.epoch != old.get(row.name)}
+            rows = [row for row in reader.nodes() if row.state in _THERE]
+            up = {row.name for row in rows if row.epoch != old.get(row.name)}
         return [name for name in self.nodes if name not in up]
 
 

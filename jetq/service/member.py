@@ -71,7 +71,7 @@ class Member:
             UsageError: this job is no member of a gang.
         """
         try:
-            seat = patiently(self._ledger.seat, self._post.member_id)
+            seat = patiently(self._ledger.seat, self._post.job_id)
         except NoSuchJob as exc:
             raise UsageError("gang.member is sent by the leader alone; start a gang with `jetq gang`") from exc
         name = f"{seat.gang_id[:40].replace(':', '_')}.{seat.start}.{seat.index}"  # mpirun cuts paths at a colon
@@ -141,7 +141,7 @@ class _Run:
     def _goes_on(self, ready: Ready) -> bool:
         """Say that it begins, as often as one likes. False: the gang goes on without this member."""
         said = "1" if ready.shared else ""
-        heard, _ = self._ledger.meet(self._post.member_id, self._post.token, "begin", said)
+        heard, _ = self._ledger.meet(self._post.job_id, self._post.token, "begin", said)
         return heard is not None
 
     def _share(self, start: Start, env: dict[str, str], ready: Ready) -> Report:
@@ -181,7 +181,7 @@ class _Run:
             **threads(ready.members, self._seat.spec.ranks, start.node, process.cores()),
             **{name: value for name, value in os.environ.items() if name == THREADS},
             **start.env,
-            MEMBER: self._post.member_id,
+            MEMBER: self._post.job_id,
             WORKDIR: start.env.get(WORKDIR, start.cwd),
             "JETQ_NODE": self._post.node,
             "JETQ_FILES_DIR": files,
@@ -205,7 +205,7 @@ class _Run:
         while (code := ranks.poll()) is None:
             late = time.monotonic() > end_s
             if late or self._post.stop.wait(LOOK_S):
-                ranks.end(GRACE_S, None if late else lambda: others_done(self._ledger, self._post.member_id))
+                ranks.end(GRACE_S, None if late else lambda: others_done(self._ledger, self._post.job_id))
                 break
             self._tell_progress()
         self._tell_progress(last=True)
@@ -265,7 +265,7 @@ class _Run:
         drained = False
         while True:
             try:
-                process.sweep_carriers(UNCLEAN_S, **{MEMBER: self._post.member_id})
+                process.sweep_carriers(UNCLEAN_S, **{MEMBER: self._post.job_id})
                 return
             except JetqError as exc:
                 why = f"a gang could not be cleared up: {exc}"

@@ -162,7 +162,7 @@ class Preparation:
         tried: set[int] = set()
         for _ in range(_TRIES):
             port = ports.free_port(tried)
-            if patiently(self._ledger.lease_port, place, port, self._post.member_id):
+            if patiently(self._ledger.lease_port, place, port, self._post.job_id):
                 return port
             tried.add(port)
         raise MembersUnfit("no port could be leased for the rendezvous; other gangs have them", node=self._post.node)
@@ -201,7 +201,7 @@ class Preparation:
         """
         began_s = time.monotonic()
         while not self._post.stop.is_set():
-            heard, _missing = patiently(self._ledger.meet, self._post.member_id, self._post.token, about, said)
+            heard, _missing = patiently(self._ledger.meet, self._post.job_id, self._post.token, about, said)
             if heard is None:
                 break
             if heard:

@@ -44,7 +44,7 @@ class Placed:
     """What became of one published job."""
 
     job_id: str
-    verdict: Literal["placed", "same", "done", "refused"]
+    verdict: Literal["placed", "same", "done", "refused", "changed", "raced"]  # the last two: streams only
     state: str
     node: str | None
     why: str = ""

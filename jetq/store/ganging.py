@@ -14,10 +14,6 @@ from jetq.policy.timetable import Room
 class GangScheduling(Protocol):
     """What the leader asks about gangs. Whatever comes under a term that is over does nothing."""
 
-    def wait_for_bell(self, within_s: float) -> bool:
-        """Return once somebody has rung for whoever leads. False: nobody has."""
-        ...
-
     def time_s(self) -> float:
         """Return the server's clock (Unix, s)."""
         ...

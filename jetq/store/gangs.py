@@ -58,7 +58,7 @@ class GangSide(Link):
         asked = [("HGETALL", f"{self.prefix}{kind}:{job}") for job in waiting for kind in ("job", "gang")]
         found = [fields_of(got) for got in self._read_all(*asked)]
         records = {job: (found[2 * i], found[2 * i + 1]) for i, job in enumerate(waiting) if found[2 * i].get("spec")}
-        members = {job: list(json.loads(r.get("members") or "[]")) for job, (r, _) in records.items()}
+        members = {job: list(json.loads(r.get("parts") or "[]")) for job, (r, _) in records.items()}
         everybody = [member for those in members.values() for member in those]
         views = dict(zip(everybody, self._members(everybody), strict=True))
         names = sorted({record["name"] for record, _ in records.values()})
@@ -145,7 +145,7 @@ class GangSide(Link):
 
     def _held_jobs(self, board_of: Mapping[str, str]) -> dict[str, HeldJob]:
         """Return what predicts the ends of jobs that hold leases. ``board_of``: job id -> board."""
-        fields = ("kind", "name", "started_at", "gang")
+        fields = ("kind", "name", "started_at", "whole")
         rows = self._texts({job: ("HMGET", f"{self.prefix}job:{job}", *fields) for job in board_of})
         gangs = {row[3] for row in rows.values() if row[3]}
         known = self._texts({gang: ("HMGET", f"{self.prefix}job:{gang}", "name", "spec") for gang in gangs})

@@ -36,7 +36,7 @@ class MemberSide(Link):
             NoSuchJob: it is no member of a gang, or that is forgotten.
         """
         mine = self._hash(f"job:{member_id}")
-        gang_id = mine.get("gang", "")
+        gang_id = mine.get("whole", "")
         gang = self._hash(f"job:{gang_id}") if gang_id else {}
         if not gang.get("spec"):
             raise NoSuchJob(gang_id or member_id)
@@ -99,10 +99,8 @@ class MemberSide(Link):
 
     def say_done(self, member_id: str) -> bool:
         """Say that a member which shall end has no rank any more. True: all others have said so, or have ended."""
-        gang_id = text(self._read("HGET", f"{self.prefix}job:{member_id}", "gang"))
-        members = [
-            str(x) for x in json.loads(text(self._read("HGET", f"{self.prefix}job:{gang_id}", "members")) or "[]")
-        ]
+        gang_id = text(self._read("HGET", f"{self.prefix}job:{member_id}", "whole"))
+        members = [str(x) for x in json.loads(text(self._read("HGET", f"{self.prefix}job:{gang_id}", "parts")) or "[]")]
         self._read("HSET", f"{self.prefix}gang:{gang_id}", f"done.{member_id}", "1")
         said = self._hash(f"gang:{gang_id}")
         missing = [member for member in members if f"done.{member}" not in said]

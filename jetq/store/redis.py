@@ -22,12 +22,13 @@ from jetq.store.gangs import GangSide
 from jetq.store.leading import LeaderSide, held_jobs, seed
 from jetq.store.link import connect, fields_of, text
 from jetq.store.members import MemberSide
+from jetq.store.streams import StreamSide
 
 __all__ = ["RedisStore", "connect"]
 
 
-class RedisStore(LeaderSide, GangSide, MemberSide, Blobs):
-    """All roles of ``store.base`` on one client."""
+class RedisStore(LeaderSide, GangSide, MemberSide, StreamSide, Blobs):
+    """All roles of the ledger on one client."""
 
     # Publisher ----------------------------------------------------------------------------------------------------
 
@@ -130,7 +131,7 @@ class RedisStore(LeaderSide, GangSide, MemberSide, Blobs):
             dead_s,
             *seed(),
             self._ttl_s,
-            *(f.door, f.address, f.cores),
+            *(f.door, f.address, f.cores, f.decode),
             how,
             *sorted(tasks),
         )

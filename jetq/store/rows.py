@@ -44,6 +44,7 @@ def job_row(job_id: str, h: Mapping[str, str]) -> JobRow:
         progress=_json(h.get("progress")),
         exit_code=0 if _json(h.get("result")) == {"code": 0} and "spec" in h else _whole(h.get("exit_code")),
         tail=_json(h.get("tail")) or [],
+        telemetry=_json(h.get("telemetry")) if h.get("kind") == "stream" else None,
         result_kept=not h.get("unkept"),
     )
 

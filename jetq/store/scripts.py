@@ -10,7 +10,7 @@ from importlib.resources import files
 
 #: The pieces that more than one script uses (``_base.lua``, ...), each after those it builds on. A call pays for every
 #: piece of its script, so a script names its own in its header: ``-- uses  base room``.
-PIECES = ("base", "sure", "leads", "room", "index", "scarce", "place", "ending", "gang", "lose", "failing")
+PIECES = ("base", "sure", "leads", "room", "index", "scarce", "place", "ending", "parts", "lose", "failing")
 NAMES = (
     "publish",
     "claim",
@@ -47,6 +47,11 @@ NAMES = (
     "foresee",
     "name_blob",
     "tell_lines",
+    "submit_stream",
+    "move_stream",
+    "end_stream",
+    "tell_seat",
+    "weigh",
 )
 _USES = re.compile(r"^-- uses +(.+)$", re.MULTILINE)
 

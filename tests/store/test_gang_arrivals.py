@@ -8,8 +8,8 @@ import random
 from jetq.model.job import JobState
 from jetq.model.members import GangView, MemberView
 from jetq.model.survey import Judgement
-from jetq.service.gangs import Gangs as Scheduler
 from jetq.service.leader import Leader
+from jetq.service.scheduler import Scheduler
 from tests.store.test_gangs import Gangs
 
 NODES = "abcd"

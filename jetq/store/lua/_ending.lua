@@ -21,6 +21,7 @@ local function forget_places(id)
   call('ZREM', P .. 'due', id)
   call('ZREM', P .. 'expiry', id)
   call('ZREM', P .. 'gangs', id)
+  call('ZREM', P .. 'streams', id)
 end
 
 -- Whoever leads looks at the gangs now, not at its next turn.
@@ -47,6 +48,8 @@ end
 -- End a job, wherever it is.
 local function close(id, node, state, field, text, untold, ttl, salt)
   forget_places(id)
+  call('DEL', P .. 'secret:' .. id)
+  call('EXPIRE', P .. 'results:' .. id, ttl)
   spare(id, node)
   seal(id, node, state, field, text, untold, ttl, salt)
 end

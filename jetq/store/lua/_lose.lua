@@ -16,7 +16,7 @@ end
 -- Who was asked to leave its node (evict.lua) pays no attempt for it.
 local function lose(id, why, charge, seed, salt, ttl)
   local key = P .. 'job:' .. id
-  local j = call('HMGET', key, 'state', 'node', 'attempts', 'max', 'cancel_asked', 'started_at', 'evict', 'outcome', 'expires', 'gang')
+  local j = call('HMGET', key, 'state', 'node', 'attempts', 'max', 'cancel_asked', 'started_at', 'evict', 'outcome', 'expires', 'whole')
   local state, node, attempts, max = j[1], j[2], tonumber(j[3] or 0), tonumber(j[4] or USUAL.max)
   local ran = state == 'RUNNING' or state == 'FINISHING'
   if j[8] then max = 2 * max end  -- its body has ended: to tell of that has as many attempts again
@@ -27,7 +27,7 @@ local function lose(id, why, charge, seed, salt, ttl)
     close(id, node, 'CANCELLED', 'reason', call('HGET', key, 'reason') or why, true, ttl, salt)
     return 'CANCELLED'
   end
-  if j[10] then  -- a member: its gang is what goes on, or not
+  if j[10] then  -- a part: its gang or stream is what goes on, or not
     local at = charge and call('HGET', P .. 'node:' .. node, 'beat_at')
     call('HSET', key, 'cost', charge and ran and 'infra' or 'none', 'lost_at', at or stamp(now()))
     close(id, node, 'FAILED', 'error', why, false, ttl, salt)

@@ -8,7 +8,7 @@ local salt, found = tonumber(A[6]), { '' }
 
 local function stands(id, j)
   local state, node = j[1], j[2]
-  if j[4] then return TERMINAL[state] or call('ZSCORE', P .. 'gangs', id) end
+  if j[4] then return TERMINAL[state] or call('ZSCORE', P .. j[5] .. 's', id) end
   if state == 'WAITING' then return j[3] or call('ZSCORE', P .. 'due', id) or call('ZSCORE', P .. 'expiry', id) end
   if state == 'QUEUED' then return call('ZSCORE', P .. 'waiting', id) end
   if state == 'ASSIGNED' or state == 'RUNNING' or state == 'FINISHING' then
@@ -21,11 +21,11 @@ local slice = call('ZRANGEBYSCORE', P .. 'jobs', A[3] == '-inf' and A[3] or '(' 
 for i = 1, #slice, 2 do
   local id = slice[i]
   found[1] = slice[i + 1]
-  local j = call('HMGET', P .. 'job:' .. id, 'state', 'node', 'replaced', 'spec')
+  local j = call('HMGET', P .. 'job:' .. id, 'state', 'node', 'replaced', 'spec', 'kind')
   if j[1] and not stands(id, j) then
     found[#found + 1] = id
     if j[4] then
-      call('ZADD', P .. 'gangs', slice[i + 1], id)
+      call('ZADD', P .. j[5] .. 's', slice[i + 1], id)
     elseif j[1] == 'WAITING' then
       call('ZADD', P .. 'due', now(), id)
     elseif j[1] == 'QUEUED' then

@@ -1,17 +1,17 @@
 -- Cancel a job: at once where nothing runs; else take its token away and ask its lane to kill it.
 --
--- uses  base room ending gang
+-- uses  base room ending parts
 -- ARGV  1 id  2 reason  3 seed  4 salt 0..1  5 ttl (s)
--- A member stands for its gang: one is not cancelled without the others.
+-- A part stands for its gang or stream: one is not cancelled without the others.
 -- gives the state it is in now ('' unknown id); RUNNING means the lane has been asked; FINISHING: it came too late
-local id = call('HGET', P .. 'job:' .. A[1], 'gang') or A[1]
+local id = call('HGET', P .. 'job:' .. A[1], 'whole') or A[1]
 local key = P .. 'job:' .. id
 local j = call('HMGET', key, 'state', 'node', 'attempts', 'cancel_asked', 'claimer')
 if not j[1] then return '' end
 if TERMINAL[j[1]] or j[1] == 'FINISHING' or j[4] then return j[1] end
-if call('HEXISTS', key, 'members') == 1 then
+if call('HEXISTS', key, 'parts') == 1 then
   call('HSET', key, 'cancel_asked', '1', 'reason', A[2])
-  stop_members(id, A[2], A[5], tonumber(A[4]))
+  stop_parts(id, A[2], A[5], tonumber(A[4]))
   ring()
   return j[1]
 end

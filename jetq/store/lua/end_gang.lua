@@ -7,7 +7,7 @@
 -- gives 1, or 0 where the term or that start is over, or a member runs
 if not leads(A[1], A[2]) then return 0 end
 local id, key, state, salt = A[3], P .. 'job:' .. A[3], A[5], tonumber(A[13])
-local j = call('HMGET', key, 'state', 'starts', 'members', 'name', 'started_at', 'nodes', 'cancel_asked', 'reason')
+local j = call('HMGET', key, 'state', 'starts', 'parts', 'name', 'started_at', 'nodes', 'cancel_asked', 'reason')
 if TERMINAL[j[1]] or j[2] ~= A[4] then return 0 end
 for _, member in ipairs(cjson.decode(j[3] or '[]')) do
   local was = call('HGET', P .. 'job:' .. member, 'state')
@@ -18,7 +18,7 @@ if j[7] then state, why = 'CANCELLED', j[8] or A[6] end
 if j[6] then note(id, j[5] and 'ran' or 'left', j[6], why, j[5] and true) end
 if state == 'QUEUED' then
   call('HSET', key, 'state', 'QUEUED', 'tally', A[9], 'attempts', cjson.decode(A[9]).infra or 0)
-  call('HDEL', key, 'members', 'stopping', 'progress', 'started_at')
+  call('HDEL', key, 'parts', 'stopping', 'progress', 'started_at')
   if A[10] ~= '' then call('HSET', key, 'not_before', A[10]) end
   if A[11] ~= '' then call('HSET', key, 'least', A[11], 'most', A[12]) end
   call('DEL', P .. 'gang:' .. id)

@@ -6,10 +6,10 @@
 -- gives {1, what each said, in their order...}, {0, who is missing...}, {-1}: its gang goes on without it,
 --       {-2}: the server was started anew: ask again in a moment. begin waits for nobody: the first makes the gang RUNNING
 if not is_sure() then return { -2 } end
-local m = call('HMGET', P .. 'job:' .. A[1], 'state', 'token', 'gang', 'index')
+local m = call('HMGET', P .. 'job:' .. A[1], 'state', 'token', 'whole', 'index')
 if m[1] ~= 'RUNNING' or m[2] ~= A[2] then return { -1 } end
 local id, key = m[3], P .. 'job:' .. m[3]
-local g = call('HMGET', key, 'state', 'members', 'stopping', 'cancel_asked', 'attempt')
+local g = call('HMGET', key, 'state', 'parts', 'stopping', 'cancel_asked', 'attempt')
 local members = cjson.decode(g[2] or '[]')
 if members[m[4] + 1] ~= A[1] or g[3] or g[4] then return { -1 } end
 local said = P .. 'gang:' .. id

@@ -1,6 +1,6 @@
 -- Start a gang on all these nodes, or not at all: a member on each of them, with its lease and its message.
 --
--- uses  base sure leads room ending
+-- uses  base sure leads room ending parts
 -- ARGV  1 epoch  2 term  3 id  4 how many starts it had  5 seed (16 hex)  6 salt 0..1  7 why  then the nodes, the head first
 -- gives '' where it was done, else why not: gone (it is not this gang's turn, or the server was started anew and nodes
 --       have not said yet what runs), or the node that has no room, or runs a member yet of a start that such a server lost
@@ -28,22 +28,16 @@ local function in_use(start)
 end
 local start = j[2] + 1
 while in_use(start) do start = start + 1 end  -- somebody has called other work so
-local template, t, members, nodes = call('GET', P .. 'msg:' .. id), now(), {}, {}
+local members, nodes = {}, {}
 for i = 8, #A do
   local index = i - 8
-  local node, member, pub = A[i], id .. '.' .. start .. '.' .. index, A[5] .. '.' .. index
-  call('HSET', P .. 'job:' .. member, 'kind', 'gang', 'name', 'gang.member', 'gang', id, 'index', index, 'state', 'ASSIGNED',
-    'node', node, 'token', '0-' .. pub, 'pub', pub, 'gen', '0', 'digest', '', 'at', stamp(t), 'assigned_at', stamp(t),
-    'prio', j[4], 'lease', j[3], 'max', '1')
-  hold(member, node, j[3], salt)
-  local msg = string.gsub(template, '@jetq%-(%a+)@', { id = member, pub = pub })
-  call('SET', P .. 'msg:' .. member, msg)
-  call('LPUSH', list_key('processes.' .. node, j[4]), msg)
-  members[#members + 1], nodes[#nodes + 1] = member, node
+  local member = id .. '.' .. start .. '.' .. index
+  begin_part(id, member, A[i], A[5] .. '.' .. index, j[3], j[4], salt, { 'kind', 'gang', 'name', 'gang.member', 'index', index })
+  members[#members + 1], nodes[#nodes + 1] = member, A[i]
 end
 call('DEL', P .. 'gang:' .. id)
-call('HSET', key, 'state', 'RESERVED', 'starts', start, 'token', A[5], 'reserved_at', stamp(t), 'nodes', table.concat(nodes, ' '),
-  'members', cjson.encode(members))
+call('HSET', key, 'state', 'RESERVED', 'starts', start, 'token', A[5], 'reserved_at', stamp(now()), 'nodes', table.concat(nodes, ' '),
+  'parts', cjson.encode(members))
 call('HDEL', key, 'expected_at', 'not_before', 'stopping', 'progress', 'started_at')
 note(id, 'reserved', table.concat(nodes, ' '), A[7])
 return ''

@@ -7,7 +7,7 @@
 --       -1 the server was started anew: ask again in a moment
 if not is_sure() then return -1 end
 local id, key, state, salt = A[1], P .. 'job:' .. A[1], A[4], tonumber(A[8])
-local j = call('HMGET', key, 'state', 'token', 'claimer', 'node', 'name', 'started_at', 'cancel_asked', 'evict', 'gang')
+local j = call('HMGET', key, 'state', 'token', 'claimer', 'node', 'name', 'started_at', 'cancel_asked', 'evict', 'whole')
 local mine = j[3] == A[3]
 local live = j[1] == 'RUNNING' or j[1] == 'FINISHING'
 if mine and live and j[7] then

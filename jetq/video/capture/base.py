@@ -55,12 +55,12 @@ class Capture(Protocol):
         """What it is. Known once it is open."""
         ...
 
-    def grab(self, *, wanted: bool) -> Grabbed | None:
+    def grab(self, *, wanted: Callable[[], bool]) -> Grabbed | None:
         """Wait for the next frame; None: it was a file, and it is over.
 
         Args:
-            wanted: whether somebody may look at it. Who converts only what is looked at may give a picture all the
-                same; who has to convert at once does so only then.
+            wanted: says, once the frame has arrived, whether somebody may look at it. Who converts only what is looked
+                at gives a picture without asking; who has to convert at once does so only then.
 
         Raises:
             CameraFault: no frame comes any more.

@@ -36,7 +36,7 @@ class DrawnCapture:
         self._number = -1
         self._start_s = 0.0
 
-    def grab(self, *, wanted: bool) -> Grabbed | None:
+    def grab(self, *, wanted: Callable[[], bool]) -> Grabbed | None:
         """Wait until the next frame is due. Who comes late has missed some, as with any camera."""
         now_s = time.monotonic()
         if self._number < 0:
@@ -44,7 +44,7 @@ class DrawnCapture:
         self._number = max(self._number + 1, int((now_s - self._start_s) * self._fps))
         time.sleep(max(0.0, self._start_s + self._number / self._fps - now_s))
         number, draw = self._number, self._draw
-        return Grabbed(time.monotonic(), (lambda: draw(number)) if wanted else None)
+        return Grabbed(time.monotonic(), (lambda: draw(number)) if wanted() else None)
 
     def close(self) -> None:
         """Nothing is held."""

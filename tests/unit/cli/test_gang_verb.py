@@ -306,7 +306,7 @@ def test_a_new_attempt_is_told_with_its_reason(stage, started, wait_until, state
 def test_ctrl_c_and_sigterm_cancel_and_wait_for_the_end(stage, started, wait_until, signum, code):
     verb = started(*GANG, "--", "hostname")
     stage.runs()
-    stage.store.client.hset(stage.key, "members", '["mine.1.0"]')
+    stage.store.client.hset(stage.key, "parts", '["mine.1.0"]')
     assert verb.stderr is not None
     wait_until(lambda: "runs on a, b" in verb.stderr.readline(), what="what it says of the run")
     verb.send_signal(signum)
@@ -325,7 +325,7 @@ def test_ctrl_c_and_sigterm_cancel_and_wait_for_the_end(stage, started, wait_unt
 def test_a_second_ctrl_c_or_sigterm_does_not_wait(stage, started, wait_until, signum, code):
     verb = started(*GANG, "--", "hostname")
     stage.runs()
-    stage.store.client.hset(stage.key, "members", '["mine.1.0"]')
+    stage.store.client.hset(stage.key, "parts", '["mine.1.0"]')
     assert verb.stderr is not None
     wait_until(lambda: "runs on a, b" in verb.stderr.readline(), what="what it says of the run")
     verb.send_signal(signum)

@@ -40,7 +40,7 @@ def test_a_spec_crosses_the_wire_and_stays_the_same_without_its_credentials():
         "https://***@hook/x?token=***": Secret("u", "h00k", ("abc",)),
     }
     assert not any(word in plain + repr(spec) + repr(secrets) for word in ("s3cret", "h00k", "abc"))
-    assert spec.required == ("arch=aarch64", "node=orin-2", "zone=yard")
+    assert spec.required == ("arch=aarch64", "node=orin-2", "video", "zone=yard")
     assert spec.needs(0.5).gpu == 1
 
 
@@ -122,7 +122,7 @@ def test_a_spec_takes_no_credentials():
 def test_a_local_camera_implies_its_node():
     spec, _ = wish({"uri": "v4l2:/dev/video0", "node": "orin-2"})
 
-    assert spec.required == ("node=orin-2",)
+    assert spec.required == ("node=orin-2", "video")
 
 
 def test_the_same_spec_is_the_same_stream_however_it_is_written():

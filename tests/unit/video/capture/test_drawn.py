@@ -49,7 +49,7 @@ def test_motion_sees_the_ball_and_nothing_in_what_stands_still(name, moves, fps)
 def test_the_address_says_its_size_and_its_pace():
     capture = open_camera(StreamSpec("test:bars?size=320x240&fps=50"), None)
     began = time.monotonic()
-    grabbed = [capture.grab(wanted=True) for _ in range(26)]
+    grabbed = [capture.grab(wanted=lambda: True) for _ in range(26)]
     took_s = time.monotonic() - began
 
     assert (capture.described.width, capture.described.height, capture.described.fps) == (320, 240, 50.0)
@@ -61,11 +61,11 @@ def test_the_address_says_its_size_and_its_pace():
 
 def test_who_comes_late_has_missed_frames_and_is_given_the_present_one(wait_until):
     capture = open_camera(StreamSpec("test:ball?fps=20"), None)
-    capture.grab(wanted=False)
+    capture.grab(wanted=lambda: False)
     late = time.monotonic() + 0.5
     wait_until(lambda: time.monotonic() > late, 5)
 
-    shown = capture.grab(wanted=True).picture()
+    shown = capture.grab(wanted=lambda: True).picture()
 
     assert any(np.array_equal(shown, pattern("ball", 640, 360, 20.0)(number)) for number in range(10, 14))
 
@@ -73,5 +73,5 @@ def test_who_comes_late_has_missed_frames_and_is_given_the_present_one(wait_unti
 def test_what_nobody_wants_is_not_drawn():
     capture = open_camera(StreamSpec("test:noise?fps=200"), None)
 
-    assert capture.grab(wanted=False).picture is None
-    assert capture.grab(wanted=True).picture is not None
+    assert capture.grab(wanted=lambda: False).picture is None
+    assert capture.grab(wanted=lambda: True).picture is not None

@@ -1,4 +1,4 @@
-"""The message of a gang's members, before anybody knows their ids."""
+"""The message of the parts of a gang or a stream, before anybody knows their ids."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from jetq.config import Settings
 
 def template(url: str) -> str:
     settings = Settings(broker_url=url)
-    return wire.Producer(settings, wire.open_store(settings, url)).member_template(
-        {"gang": "net", "command": "sh -c 'a \"b\"'"}
+    return wire.Producer(settings, wire.open_store(settings, url)).part_template(
+        "gang", {"gang": "net", "command": "sh -c 'a \"b\"'"}
     )
 
 
@@ -38,6 +38,6 @@ def test_a_template_needs_no_answer_of_the_broker(start_broker):
     producer = wire.Producer(settings, wire.open_store(settings, server.url))
     server.freeze()
     try:
-        assert "@jetq-id@" in producer.member_template({})
+        assert "@jetq-id@" in producer.part_template("gang", {})
     finally:
         server.thaw()

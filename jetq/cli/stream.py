@@ -1,0 +1,114 @@
+"""Keep a live video stream, or a list of them, each on exactly one node."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jetq.cli.format import print_json, say
+from jetq.cli.options import Where, broker_options, byte_count, json_option, words
+from jetq.client import JetQ
+from jetq.errors import UsageError
+from jetq.model.stream import ANALYZERS, SINKS
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  jetq stream rtsp://admin:secret@192.168.1.20/stream1 --id gate --fps 15
+  jetq stream test:ball --analyzer snapshot --option every=50
+  jetq stream v4l2:/dev/video0 --node orin-2 --sink jsonl --sink mp4
+  jetq stream --from cameras.toml"""
+)
+@click.argument("uri", required=False)
+@click.option("--from", "listed", type=Path, metavar="FILE", help="A list of cameras (.toml or .csv) instead of URI.")
+@click.option("--id", "job_id", metavar="ID", help="The stream's id: sent again, only what differs is changed.")
+@click.option(
+    "--analyzer",
+    metavar="A",
+    shell_complete=words(*ANALYZERS),
+    help="motion, snapshot, onnx or module:Class.  [default: motion]",
+)
+@click.option("--option", "options", multiple=True, metavar="K=V", help="Of the analyzer; V is JSON, or text.")
+@click.option("--fps", type=float, metavar="F", help="Frames that are looked at each second, at most.  [default: all]")
+@click.option("--hot-fps", metavar="F,F...", help="What --fps may go down to on a hot node, step by step: 10,5.")
+@click.option("--cost", type=float, metavar="C", help="Slots that it holds.  [default: measured]")
+@click.option("--size", metavar="WxH", help="What a local camera is asked for.")
+@click.option("--label", "labels", multiple=True, metavar="L", help="Its node must carry it; may be repeated.")
+@click.option("--node", metavar="NAME", help="The node that it must run on; a local camera hangs there.")
+@click.option("--gpu", is_flag=True, help="It holds its node's GPU.")
+@click.option("--mem", "mem_bytes", type=byte_count, default="0", metavar="SIZE", help="Memory that it needs.")
+@click.option(
+    "--sink", "sinks", multiple=True, metavar="S", shell_complete=words(*SINKS), help="jsonl, mp4 or webhook:URL."
+)
+@click.option("--loop", is_flag=True, help="Begin a file again at its end.")
+@click.option("--stall", "stall_s", type=float, metavar="S", help="So long without a frame is a stall.  [default: 10]")
+@click.option("--wait-for-node", is_flag=True, help="Accept what no node that is there could run.")
+@broker_options
+@json_option
+def command(uri: str | None, listed: Path | None, where: Where, as_json: bool, **flags: Any) -> int:
+    """Keep the stream of the camera URI running on exactly one node, until it is cancelled.
+
+    URI is rtsp://, rtsps://, http:// or https:// (MJPEG), v4l2:/dev/video0, csi:0, file:/PATH or test:ball. Credentials
+    in it are kept apart, and shown nowhere.
+    """
+    wait_for_node = flags.pop("wait_for_node")
+    client = JetQ.over(where.settings())
+    if listed is not None:
+        given = [name for name, value in flags.items() if value not in (None, (), False, 0)]
+        if uri is not None or given:
+            raise UsageError("--from FILE holds all of its streams: write what they share under [defaults] there")
+        _apply(client, listed, wait_for_node=wait_for_node, as_json=as_json)
+        return 0
+    if uri is None:
+        raise UsageError("a stream needs the address of its camera: jetq stream URI, or jetq stream --from FILE")
+    job = client.stream(uri, wait_for_node=wait_for_node, **_fields(flags))
+    row = job.row()
+    if as_json:
+        print_json(row.as_json())
+    else:
+        print(job.id)
+        known = "it was there already: " if job.known else ""
+        say(f"{known}{row.state}; ask with `jetq job show {job.id}`")
+    return 0
+
+
+def _apply(client: JetQ, path: Path, *, wait_for_node: bool, as_json: bool) -> None:
+    applied = client.apply_cameras(path, wait_for_node=wait_for_node)
+    if as_json:
+        print_json([{"id": one.id, "verdict": one.verdict, "changes": list(one.changes)} for one in applied])
+        return
+    for one in applied:
+        what = {"placed": "new", "same": "as it was", "changed": "changed", "done": "has ended already"}[one.verdict]
+        print(f"{one.id}  {what}{': ' + ', '.join(one.changes) if one.changes else ''}")
+
+
+def _fields(flags: dict[str, Any]) -> dict[str, Any]:
+    """Return flags as fields of a stream; those that were left out stay so."""
+    fields = {name: value for name, value in flags.items() if value not in (None, (), False)}
+    fields["gpu"] = int(flags["gpu"])
+    if "hot_fps" in fields:
+        fields["hot_fps"] = [_number(step) for step in fields["hot_fps"].split(",")]
+    if "options" in fields:
+        fields["options"] = dict(_option(text) for text in fields["options"])
+    return fields
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise UsageError(f"--option {text}: write NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--hot-fps: {text!r} is no number; write 10,5") from None

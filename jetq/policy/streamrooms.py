@@ -1,0 +1,193 @@
+"""Streams and nodes as placement sees them, from what the ledger has of them. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jetq.model.charge import SEAT_TASK, End
+from jetq.model.job import TERMINAL, JobState
+from jetq.model.stream import StreamSpec
+from jetq.model.survey import ABSENT
+from jetq.policy import boards, decode
+from jetq.policy.seats import Seat, Stream, StreamNode, Taken
+from jetq.policy.streamcost import Load, Machine, guess
+
+#: States of a node that shall be empty, and of one that keeps what it has and takes nothing new.
+_LEAVING = {"draining": "drains", "stopping": "is stopping"}
+_WHY_NOT = {
+    "starting": "is starting",
+    "failing": "rests, because its jobs failed",
+    "suspect": "has not been heard of",
+    "draining": "is too hot, or short of memory",  # it says so itself; nobody has asked for a drain
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SeatRecord:
+    """One seat of a stream as the ledger has it."""
+
+    id: str
+    node: str
+    state: JobState
+    since_s: float
+    ready: bool
+    end: End | None  # it has ended by itself
+    error: str  # why it was lost
+    slots: float  # of its lease
+    hot: bool  # it gets fewer frames than it wants, because its node is hot
+
+    @property
+    def live(self) -> bool:
+        """Whether it holds its node."""
+        return self.state not in TERMINAL
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
+    """A stream that has not ended, as the ledger has it."""
+
+    id: str
+    spec: StreamSpec
+    turn: int  # steps that were done with it
+    load: Load | None  # measured
+    owner: SeatRecord | None
+    heir: SeatRecord | None
+    cancel_asked: bool
+    reason: str
+
+    def stream(self, asked: str = "", avoid: frozenset[str] = frozenset()) -> Stream:
+        """Return it as placement sees it. A seat whose run has ended is none."""
+        needs = self.spec.needs(self.spec.cost or 1.0)
+        return Stream(
+            self.id,
+            self.load or guess(self.spec),
+            self.spec.cost,
+            needs.labels,
+            needs.gpu,
+            needs.mem_bytes,
+            self.spec.camera.local,
+            _seat(self.owner),
+            _seat(self.heir),
+            asked,
+            avoid,
+        )
+
+
+def _seat(record: SeatRecord | None) -> Seat | None:
+    return Seat(record.node, record.since_s, record.ready) if record is not None and record.live else None
+
+
+def seat_record(seat_id: str, record: Mapping[str, str]) -> SeatRecord | None:
+    """Return a seat from its record; None: it is not there any more."""
+    if not record.get("state"):
+        return None
+    state = JobState(record["state"])
+    end, error = None, record.get("error") or record.get("reason") or ""
+    if state is JobState.SUCCEEDED:
+        try:
+            end = End.parse(record.get("result", ""))
+        except (ValueError, TypeError, KeyError) as exc:
+            error = f"its report cannot be read: {exc}"
+    told = json.loads(record.get("telemetry") or "{}")
+    return SeatRecord(
+        seat_id,
+        record.get("node", ""),
+        state,
+        float(record.get("assigned_at") or 0),
+        "ready_at" in record,
+        end,
+        error,
+        float((record.get("lease") or "0").split()[0]),
+        bool(told.get("slowed")),
+    )
+
+
+def stream_record(
+    job_id: str, record: Mapping[str, str], owner: SeatRecord | None, heir: SeatRecord | None
+) -> StreamRecord:
+    """Return a stream from its record."""
+    return StreamRecord(
+        job_id,
+        StreamSpec.from_json(json.loads(record["spec"])),
+        int(record.get("turn") or 0),
+        load_of(record.get("load", "")),
+        owner,
+        heir,
+        bool(record.get("cancel_asked")),
+        record.get("reason", ""),
+    )
+
+
+def load_of(text: str) -> Load | None:
+    """Read what a seat said that its stream takes."""
+    return Load(*json.loads(text)) if text else None
+
+
+def load_text(load: Load | None) -> str:
+    """Return a load as seats tell it, "" where it is not known."""
+    return json.dumps([load.cores, load.pixels_s, load.codec, load.by_board]) if load else ""
+
+
+def stream_node(
+    name: str,
+    record: Mapping[str, str],
+    leases: Mapping[str, str],
+    *,
+    seats: Sequence[str],
+    knows: bool,
+    hot: bool,
+) -> StreamNode | None:
+    """Return one node; None: it is not there.
+
+    Args:
+        leases: job id -> "slots gpu mem_bytes kind". seats: those of them that streams are counted for by themselves.
+        knows: whether it has loaded the task that runs streams. hot: streams run here with fewer frames than they want.
+    """
+    state = record.get("state", "gone")
+    if state in ABSENT:
+        return None
+    asked = state == "stopping" or (state == "draining" and "drain" in record)
+    why_not = "" if knows else f"does not know the task {SEAT_TASK}"
+    metrics = _json(record.get("metrics")) or {}
+    return StreamNode(
+        name,
+        machine(record),
+        frozenset((record.get("labels") or "").split()),
+        int(record.get("gpu") or 0),
+        int(record.get("mem") or 0),
+        _taken([lease for job, lease in leases.items() if job not in seats]),
+        Taken(*(_json(record.get("planned")) or (0.0, 0, 0))[:3]),
+        float(record.get("trim") or 1),
+        metrics.get("cpu_busy"),
+        hot,
+        _LEAVING[state] if asked else "",
+        why_not or _WHY_NOT.get(state, ""),
+    )
+
+
+def machine(record: Mapping[str, str]) -> Machine:
+    """Return what of a node's record decides about costs."""
+    board = record.get("board", "")
+    return Machine(
+        max(1, int(record.get("slots") or 1)),
+        int(record.get("cores") or 0),
+        boards.prior(board),
+        decode.budget(board, record.get("decode", "")),
+    )
+
+
+def _taken(leases: Sequence[str]) -> Taken:
+    """Return what gangs and streams that are leaving hold; tasks end soon, and make room."""
+    slots, gpu, mem = 0.0, 0, 0
+    for lease in leases:
+        words = lease.split()
+        if words[3] != "task":
+            slots, gpu, mem = slots + float(words[0]), gpu + int(words[1]), mem + int(float(words[2]))
+    return Taken(slots, gpu, mem)
+
+
+def _json(text: str | None) -> Any:
+    return json.loads(text) if text else None

@@ -1,0 +1,291 @@
+"""The life of a stream on one node: its runner is started, watched, killed where it hangs, and started anew."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from jetq.errors import JetqError
+from jetq.log import Log
+from jetq.model.charge import Charge, End
+from jetq.model.credentials import redact
+from jetq.policy import boards, stepdown
+from jetq.policy.streamcost import Meter, Reading
+from jetq.policy.streamstates import Act, Ending, StreamState, act, after_end, after_frame, after_raise, begin
+from jetq.service.cooling import Cooling
+from jetq.service.courier import Courier
+from jetq.service.jobfiles.folders import files_dir_of
+from jetq.service.models import Depot, fetch_model
+from jetq.service.post import Post
+from jetq.service.runners import Runner, Runners
+from jetq.video.models import folder_beside
+
+#: Time between two looks at a runner (s); what it says is taken at once.
+LOOK_S = 0.25
+#: A runner that is asked to end has so long (s); then it is killed, and so long until that has happened.
+GRACE_S, KILLED_S = 2.0, 5.0
+#: What a runner may say at once (bytes).
+_PIECE = 256 * 1024
+
+_log = Log("stream")
+
+
+class Watch:
+    """The life of a stream on this node, and the runner that it has now."""
+
+    def __init__(
+        self,
+        charge: Charge,
+        post: Post,
+        ledger: Depot,
+        runners: Runners,
+        cooling: Cooling,
+        courier: Courier,
+        out_fd: int,
+    ) -> None:
+        """``out_fd``: leads to the job's log on this node."""
+        self._charge, self._post, self._ledger = charge, post, ledger
+        self._runners, self._cooling, self._courier, self._out_fd = runners, cooling, courier, out_fd
+        self._life = begin(time.monotonic())
+        self._runner: Runner | None = None
+        self._started = 0
+        self._told_s = 0.0
+        self._buffer = b""
+        self._log_fd: int | None = None  # the read end of what the runner writes
+        self._log_rest = b""
+        self._ending: tuple[Ending, str] | None = None
+        self._opened: dict[str, Any] = {}
+        self._last: dict[str, Any] = {}
+        self._meter = Meter(self._life.since_s)
+        self._results: list[str] = []
+        self._fps = charge.spec.fps
+        self._restart()
+
+    def change(self, charge: Charge) -> None:
+        """Go on with another spec: a new runner, if it is that runner's business."""
+        before, self._charge = self._charge, charge
+        if (replace(before.spec, cost=None, labels=()), before.secrets) != (
+            replace(charge.spec, cost=None, labels=()),
+            charge.secrets,
+        ):
+            self._say("what it shall do was changed; it begins anew")
+            self._end_runner()
+            self._life = begin(time.monotonic())
+            self._restart()
+
+    def look(self) -> End | None:
+        """Take what the runner says, wait a moment for it, and do what follows. Returns how it ended, once it has."""
+        self._hear()
+        self._follow_level()
+        now_s = time.monotonic()
+        self._life, what = act(self._life, self._charge.spec.stall_s, now_s)
+        end = self._do(what)
+        self._tell(now_s)
+        return end
+
+    def close(self) -> None:
+        """Leave nothing."""
+        self._end_runner()
+        self._tell(time.monotonic())
+
+    # What the runner says -------------------------------------------------------------------------------------------
+
+    def _hear(self) -> None:
+        runner = self._runner
+        if runner is None:
+            self._post.stop.wait(LOOK_S)
+            return
+        fds = [runner.channel.fileno(), *([] if self._log_fd is None else [self._log_fd])]
+        ready, _, _ = select.select(fds, [], [], LOOK_S)
+        if self._log_fd in ready:
+            self._pass_on()
+        if runner.channel.fileno() in ready and not self._read(runner):
+            runner.gone.wait(KILLED_S)
+        if runner.gone.is_set():
+            self._ended(runner)
+
+    def _read(self, runner: Runner) -> bool:
+        """Take what is there. False: the runner has closed its end."""
+        try:
+            data = runner.channel.recv(_PIECE)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            self._take(json.loads(line))
+        return bool(data)
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        now_s = time.monotonic()
+        if "opened" in said:
+            self._opened = dict(said["opened"])
+            _log.info("stream.opened", stream=self._charge.stream_id, backend=self._opened["backend"])
+        elif "end" in said:
+            how = {"over": "over", "hopeless": "hopeless"}.get(said["end"], "broken")
+            self._ending = how, said["why"]  # type: ignore[assignment]
+        else:
+            if said["good"]:
+                self._life = after_frame(self._life, now_s)
+            for _ in range(said["raises"] - self._life.raises):
+                self._life = after_raise(self._life, said["trace"], now_s)
+            self._results += said["results"]
+            self._last = {name: value for name, value in said.items() if name not in ("results", "trace", "good")}
+            self._weigh(now_s)
+
+    def _weigh(self, now_s: float) -> None:
+        last, opened = self._last, self._opened
+        if last["cpu_s"] is None or not opened:
+            return
+        pixels_s = opened["width"] * opened["height"] * last["fps_in"]
+        reading = Reading(last["cpu_s"], pixels_s, opened["codec"], opened["hardware"])
+        self._meter = self._meter.after(reading, boards.prior(self._charge.board), now_s)
+
+    def _pass_on(self, *, last: bool = False) -> None:
+        """Bring what the runner wrote to the job's log, without secrets."""
+        assert self._log_fd is not None
+        try:
+            data = os.read(self._log_fd, _PIECE)
+        except (BlockingIOError, OSError):
+            data = b""
+        *lines, self._log_rest = (self._log_rest + data).split(b"\n")
+        if last and self._log_rest:
+            lines.append(self._log_rest)
+        for line in lines:
+            self._say(line.decode(errors="replace"))
+
+    def _say(self, text: str) -> None:
+        try:
+            os.write(self._out_fd, redact(text, self._charge.secrets.values()).encode() + b"\n")
+        except OSError as exc:
+            _log.warning("stream.unlogged", stream=self._charge.stream_id, why=exc)
+
+    def _ended(self, runner: Runner) -> None:
+        while self._read(runner):
+            if not select.select([runner.channel], [], [], 0)[0]:
+                break
+        how, why = self._ending or ("broken", _death(runner.code))
+        self._drop_runner()
+        before = self._life.state
+        self._life = after_end(self._life, how, why, time.monotonic(), dice=random.random())
+        if self._life.state is not before or self._life.why:
+            self._say(f"jetq: {self._life.state.value}: {self._life.why}")
+            _log.warning("stream.runner_ended", stream=self._charge.stream_id, why=self._life.why)
+
+    # What is done ---------------------------------------------------------------------------------------------------
+
+    def _do(self, what: Act) -> End | None:
+        if what == "start":
+            self._restart()
+        elif what == "term":
+            self._say(f"jetq: {self._life.state.value}: {self._life.why or 'its runner is asked to end'}")
+            self._signal(signal.SIGTERM)
+        elif what == "kill":
+            self._signal(signal.SIGKILL)
+        elif what == "fail":
+            return End("failed", self._life.why, self._life.traceback)
+        elif what == "finish":
+            return End("over", self._life.why)
+        return None
+
+    def _restart(self) -> None:
+        spec = self._charge.spec
+        folder = self._post.jobs_dir or Path(os.environ.get("TMPDIR", "/tmp"))
+        files = files_dir_of(str(folder), self._charge.stream_id)
+        self._fps = stepdown.allowed_fps(spec.fps, spec.hot_fps, self._cooling.level)
+        first: dict[str, Any] = {
+            "stream": self._charge.stream_id,
+            "token": self._post.token,
+            "secrets": {shown: secret.as_json() for shown, secret in self._charge.secrets.items()},
+            "files": files,
+            "files_max_bytes": self._post.files_max_bytes,
+            "fps": self._fps,
+        }
+        self._buffer, self._log_rest, self._ending, self._opened, self._last = b"", b"", None, {}, {}
+        self._meter = Meter(time.monotonic())
+        self._started += 1
+        read_fd, write_fd = os.pipe()
+        try:
+            Path(files).mkdir(parents=True, exist_ok=True)
+            options = fetch_model(self._ledger, spec.options, folder_beside(folder), shared=self._post.shared)
+            first["spec"] = replace(spec, options=options).as_json()
+            self._runner = self._runners.start(first, write_fd)
+        except (JetqError, OSError) as exc:
+            os.close(read_fd)
+            self._life = after_end(self._life, "broken", str(exc), time.monotonic(), dice=random.random())
+            return
+        finally:
+            os.close(write_fd)
+        os.set_blocking(read_fd, False)
+        self._log_fd = read_fd
+
+    def _follow_level(self) -> None:
+        spec = self._charge.spec
+        fps = stepdown.allowed_fps(spec.fps, spec.hot_fps, self._cooling.level)
+        if fps != self._fps and self._runner is not None:
+            self._fps = fps
+            try:
+                self._runner.channel.send(json.dumps({"fps": fps}).encode() + b"\n")
+            except OSError:
+                return  # it ends, and the next one is told at once
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._runner is not None:
+            self._runners.signal(self._runner, number)
+
+    def _end_runner(self) -> None:
+        """Ask the runner to end, then kill it; take what it says last."""
+        runner = self._runner
+        if runner is None:
+            return
+        self._signal(signal.SIGTERM)
+        end_s = time.monotonic() + GRACE_S
+        while self._runner is not None and time.monotonic() < end_s:
+            self._hear()
+        if self._runner is not None:
+            self._signal(signal.SIGKILL)
+            if not runner.gone.wait(KILLED_S):
+                _log.error("stream.unkillable", stream=self._charge.stream_id, pid=runner.pid)
+            self._drop_runner()
+
+    def _drop_runner(self) -> None:
+        if self._runner is not None:
+            self._runner.channel.close()
+            self._runner = None
+        if self._log_fd is not None:
+            self._pass_on(last=True)
+            os.close(self._log_fd)
+            self._log_fd = None
+
+    def _tell(self, now_s: float) -> None:
+        """Hand on how it is."""
+        spec, life = self._charge.spec, self._life
+        slowed = stepdown.said(spec.fps, spec.hot_fps, self._cooling.level)
+        telemetry = {
+            "state": life.state.value,
+            "since_s": round(now_s - life.since_s, 1),
+            "why": redact(life.why, self._charge.secrets.values()),
+            "slowed": slowed,
+            "reconnects": self._started - 1,
+            "results_dropped": self._courier.dropped,
+            "node": self._post.node,
+            **{name: value for name, value in self._last.items() if name != "raises"},
+            **self._opened,
+        }
+        results, self._results = self._results, []
+        self._courier.say(telemetry, self._meter.load, results, ready=life.state is StreamState.STREAMING)
+
+
+def _death(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"its runner was killed by signal {-code}"
+    return f"its runner ended with exit code {code}"

@@ -1,0 +1,37 @@
+-- Want a stream, or want it otherwise. Nothing is placed here: the leader keeps it on one node.
+--
+-- uses  base room ending
+-- ARGV  1 id  2 digest  3 name  4 priority  5 spec (JSON)  6 the seats' message, with @jetq-id@ and @jetq-pub@ in it
+--       7 secrets (JSON, '': none given)  8 the digest that it is to change ('': it is to be new, or has ended)
+-- gives 'verdict, state, why' with tabs between; verdict: placed, same, changed, done, refused, or raced: read it again
+local id, key, secrets = A[1], P .. 'job:' .. A[1], P .. 'secret:' .. A[1]
+local old = call('HMGET', key, 'state', 'digest', 'name', 'kind', 'at')
+local function answer(verdict, state, why) return verdict .. '\t' .. state .. '\t' .. (why or '') end
+if old[1] and old[4] ~= 'stream' then
+  return answer('refused', old[1], 'the id is in use by other work (' .. (old[3] or '?') .. ')')
+end
+local live = old[1] and not TERMINAL[old[1]]
+if live and call('HEXISTS', key, 'cancel_asked') == 1 then
+  return answer('refused', old[1], 'it is being cancelled; send it again when it has ended')
+end
+if old[1] == 'SUCCEEDED' and old[2] == A[2] then return answer('done', old[1]) end
+local news = A[7] ~= '' and call('GET', secrets) ~= A[7]
+if live and old[2] == A[2] and not news then return answer('same', old[1]) end
+if live and old[2] ~= A[2] and old[2] ~= A[8] then return answer('raced', old[1]) end
+if A[7] ~= '' then call('SET', secrets, A[7]) end
+call('HSET', key, 'digest', A[2], 'spec', A[5], 'prio', A[4])
+call('HINCRBY', key, 'version', 1)
+if live then
+  ring()
+  return answer('changed', old[1])
+end
+local t = now()
+call('HSET', key, 'kind', 'stream', 'name', A[3], 'state', 'QUEUED', 'at', stamp(t), 'gen', '0', 'node', '', 'max', '0', 'attempts', '0')
+call('HDEL', key, 'finished_at', 'started_at', 'error', 'result', 'reason', 'owner', 'heir', 'parts', 'nodes', 'telemetry', 'cancel_asked')
+call('PERSIST', key)
+call('PERSIST', P .. 'results:' .. id)
+call('SET', P .. 'msg:' .. id, A[6])
+call('ZADD', P .. 'jobs', micros(t), id)
+call('ZADD', P .. 'streams', micros(t), id)
+ring()
+return answer('placed', 'QUEUED')

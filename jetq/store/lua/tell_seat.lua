@@ -1,0 +1,31 @@
+-- A seat of a stream says how it is, and what it saw. What the owner saw is kept; of others it is not.
+--
+-- uses  base sure room ending
+-- ARGV  1 seat  2 its token  3 '1' = its frames come  4 how it is (JSON)  5 what it takes (JSON, '': not known)
+--       6 how many results are kept  then the results (JSON)
+-- gives {1, '1' it is the owner or '', version of the spec, metrics of its node (JSON)}, {-1} its stream goes on without
+--       it, {-2} the server was started anew: ask again in a moment
+if not is_sure() then return { -2 } end
+local seat = P .. 'job:' .. A[1]
+local m = call('HMGET', seat, 'state', 'token', 'whole', 'node', 'ready_at')
+if m[1] ~= 'RUNNING' or m[2] ~= A[2] then return { -1 } end
+local key = P .. 'job:' .. m[3]
+local g = call('HMGET', key, 'state', 'owner', 'heir', 'version', 'started_at')
+if not g[1] or TERMINAL[g[1]] or (g[2] ~= A[1] and g[3] ~= A[1]) then return { -1 } end
+call('HSET', seat, 'telemetry', A[4])
+if A[5] ~= '' then call('HSET', seat, 'load', A[5]) end
+if A[3] == '1' and not m[5] then
+  call('HSET', seat, 'ready_at', stamp(now()))
+  ring()
+elseif A[3] ~= '1' and m[5] then
+  call('HDEL', seat, 'ready_at')
+end
+local owns = g[2] == A[1]
+if owns then
+  call('HSET', key, 'telemetry', A[4])
+  if A[5] ~= '' then call('HSET', key, 'load', A[5]) end
+  if g[1] ~= 'RUNNING' then call('HSET', key, 'state', 'RUNNING') end
+  if not g[5] then call('HSET', key, 'started_at', stamp(now())) end
+  for i = 7, #A do call('XADD', P .. 'results:' .. m[3], 'MAXLEN', '~', A[6], '*', 'r', A[i]) end
+end
+return { 1, owns and '1' or '', g[4], call('HGET', P .. 'node:' .. m[4], 'metrics') or '' }

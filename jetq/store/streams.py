@@ -1,0 +1,186 @@
+"""The ledger's part for streams: what is wanted, where it runs, and what it saw. Part of ``RedisStore``."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from jetq.errors import BrokerUnsure, NoSuchJob, UsageError
+from jetq.model.charge import SEAT_TASK, Charge, secrets_as_text, secrets_of
+from jetq.model.stream import Secrets, StreamSpec
+from jetq.policy.seats import StreamNode
+from jetq.policy.streamrooms import SeatRecord, StreamRecord, seat_record, stream_node, stream_record
+from jetq.policy.streams import Step
+from jetq.store import orders
+from jetq.store.base import Placed
+from jetq.store.leading import seed
+from jetq.store.link import Link, fields_of, text
+from jetq.store.streaming import Heard, Seen, Weight
+
+#: Results of a stream that are kept, and of one whose results hold pictures.
+RESULTS, PICTURES = 1000, 100
+
+
+class StreamSide(Link):
+    """The roles of ``store.streaming``, and what a producer asks."""
+
+    # A producer -----------------------------------------------------------------------------------------------------
+
+    def submit_stream(
+        self, job_id: str, spec: StreamSpec, secrets: Secrets, template: str, *, before: str = ""
+    ) -> Placed:
+        """Want a stream, or want it otherwise.
+
+        Args:
+            template: the seats' message, with ``@jetq-id@`` and ``@jetq-pub@`` where each has its own.
+            before: the digest of the spec that this one is to change (``stream_digest``); "": it is new.
+        """
+        plain = json.dumps(spec.as_json(), sort_keys=True)
+        got = self._run(
+            "submit_stream",
+            *(job_id, orders.digest(spec.uri, plain, spec.needs(spec.cost or 1.0)), spec.uri, 3, plain, template),
+            *(secrets_as_text(secrets), before),
+        )
+        verdict, state, why = text(got).split("\t")
+        return Placed(job_id, cast(Any, verdict), state, None, why)
+
+    def wanted(self, job_id: str) -> tuple[StreamSpec, str] | None:
+        """Return what a stream was asked for as, and the digest of that; None: no live stream has this id."""
+        record = self._hash(f"job:{job_id}")
+        if record.get("kind") != "stream" or "finished_at" in record:
+            return None
+        return StreamSpec.from_json(json.loads(record["spec"])), record["digest"]
+
+    def results(self, job_id: str, after: str = "", limit: int = 500) -> tuple[str, list[Seen]]:
+        """Return what a stream has seen since, and the place to go on from ("": the oldest that is kept)."""
+        begin = f"({after}" if after else "-"
+        rows = self._read("XRANGE", f"{self.prefix}results:{job_id}", begin, "+", "COUNT", limit)
+        seen = []
+        for entry, pairs in rows or ():
+            after = text(entry)
+            seen.append(cast(Seen, json.loads(fields_of(pairs)["r"])))
+        return after, seen
+
+    def last_result(self, job_id: str) -> str:
+        """Return the place of the newest result, "" where there is none: who goes on from it sees new ones only."""
+        rows = self._read("XREVRANGE", f"{self.prefix}results:{job_id}", "+", "-", "COUNT", 1)
+        return text(rows[0][0]) if rows else ""
+
+    # The leader -----------------------------------------------------------------------------------------------------
+
+    def streams(self) -> list[StreamRecord]:
+        """Return all streams that have not ended."""
+        names = [text(x) for x in self._read("ZRANGE", f"{self.prefix}streams", 0, -1)]
+        if not names:
+            return []
+        records = self._records(names)
+        seats = [record.get(part, "") for record in records.values() for part in ("owner", "heir")]
+        held = self._records([seat for seat in seats if seat])
+        found = []
+        for job, record in records.items():
+            if not record.get("spec"):
+                continue
+            try:
+                owner, heir = (
+                    seat_record(record[part], held[record[part]]) if record.get(part) else None
+                    for part in ("owner", "heir")
+                )
+                found.append(stream_record(job, record, owner, heir))
+            except (UsageError, TypeError, ValueError, KeyError) as exc:  # of another version; it holds up no other
+                why = f"this version of jetq cannot read what it asks for: {exc}"
+                self._run("cancel", job, why, *seed(), self._ttl_s)
+        return found
+
+    def stream_nodes(self, streams: Sequence[StreamRecord]) -> list[StreamNode]:
+        """Return the nodes that are there, as placement sees them."""
+        seats: list[SeatRecord] = [s for r in streams for s in (r.owner, r.heir) if s is not None and s.live]
+        names = self._names()
+        kinds = (("HGETALL", "node:{}"), ("HGETALL", "leases:{}"), ("SISMEMBER", "tasks:{}", SEAT_TASK))
+        asked = [(kind[0], self.prefix + kind[1].format(name), *kind[2:]) for name in names for kind in kinds]
+        found = self._read_all(*asked) if asked else []
+        nodes = []
+        for i, name in enumerate(names):
+            here = [seat for seat in seats if seat.node == name]
+            node = stream_node(
+                name,
+                fields_of(found[3 * i]),
+                fields_of(found[3 * i + 1]),
+                seats=[seat.id for seat in here],
+                knows=bool(found[3 * i + 2]),
+                hot=any(seat.hot for seat in here),
+            )
+            if node is not None:
+                nodes.append(node)
+        return nodes
+
+    def move_stream(self, epoch: str, term: int, stream: StreamRecord, step: Step, slots: float) -> bool:
+        """Do one step with a stream. False: it is not as it was when that was decided, or the term is over."""
+        lease = orders.lease(stream.spec.needs(slots), "stream")
+        words = (step.verb, step.node, step.why, lease, *seed(), self._ttl_s)
+        return bool(self._run("move_stream", epoch, term, stream.id, stream.turn, *words))
+
+    def end_stream(self, epoch: str, term: int, stream: StreamRecord, state: str, why: str, result: str = "") -> bool:
+        """End a stream. False: a seat of it still runs (it was asked to end), or the term is over."""
+        words = (state, why, result, random.random(), self._ttl_s)
+        return bool(self._run("end_stream", epoch, term, stream.id, stream.turn, *words))
+
+    def weigh(self, epoch: str, term: int, weights: Sequence[Weight], said: Mapping[str, str]) -> bool:
+        """Let seats hold what they cost, and say why streams wait."""
+        words = [w for x in weights for w in (x.seat, x.node, orders.lease(x.needs, "stream"))]
+        words += [word for stream, why in said.items() for word in (stream, why)]
+        return bool(self._run("weigh", epoch, term, random.random(), len(weights), *words))
+
+    # A seat ---------------------------------------------------------------------------------------------------------
+
+    def charge(self, seat_id: str) -> Charge:
+        """Return what a seat is to run.
+
+        Raises:
+            NoSuchJob: it is no seat of a stream, or that is forgotten.
+        """
+        mine = self._hash(f"job:{seat_id}")
+        stream_id = mine.get("whole", "")
+        (got, secrets, board) = self._read_all(
+            ("HGETALL", f"{self.prefix}job:{stream_id}"),
+            ("GET", f"{self.prefix}secret:{stream_id}"),
+            ("HGET", f"{self.prefix}node:{mine.get('node', '')}", "board"),
+        )
+        record = fields_of(got)
+        if not stream_id or not record.get("spec"):
+            raise NoSuchJob(stream_id or seat_id)
+        return Charge(
+            stream_id,
+            int(mine["index"]),
+            int(record["version"]),
+            StreamSpec.from_json(json.loads(record["spec"])),
+            secrets_of(text(secrets)),
+            text(board),
+        )
+
+    def tell_seat(
+        self, seat_id: str, token: str, telemetry: str, load: str, results: Sequence[str], *, ready: bool
+    ) -> Heard | None:
+        """Say how a seat is, and what it saw. None: its stream goes on without it.
+
+        Args:
+            telemetry: JSON. load: JSON (``policy.streamrooms.load_text``), "" where it is not known.
+            results: JSON each, oldest first; they are kept where this seat owns the stream.
+            ready: its frames come.
+
+        Raises:
+            BrokerUnsure: the server was started anew; ask again in a moment.
+        """
+        most = PICTURES if any('"jpeg"' in result for result in results) else RESULTS
+        got = self._run("tell_seat", seat_id, token, "1" if ready else "", telemetry, load, most, *results)
+        if int(got[0]) == -2:
+            raise BrokerUnsure
+        if int(got[0]) < 0:
+            return None
+        return Heard(bool(text(got[1])), int(got[2] or 0), json.loads(text(got[3]) or "{}"))
+
+    def _records(self, job_ids: Sequence[str]) -> dict[str, dict[str, str]]:
+        asked = [("HGETALL", f"{self.prefix}job:{job}") for job in job_ids]
+        found = self._read_all(*asked) if asked else []
+        return {job: fields_of(got) for job, got in zip(job_ids, found, strict=True)}

@@ -1,0 +1,185 @@
+"""Send streams: check what is asked for, keep its credentials apart, and let the leader keep it on one node."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from jetq import ids, wire
+from jetq.config import Settings
+from jetq.errors import BrokerDown, BrokerFull, NeverFits, PublishRefused, PublishUnknown, UsageError
+from jetq.job import Job, sent
+from jetq.model.credentials import hides
+from jetq.model.stream import Secrets, StreamSpec, changes, wish
+from jetq.policy.seats import Stream, StreamNode
+from jetq.policy.streamcost import guess
+from jetq.policy.streamoffers import Offer, never, offers
+from jetq.service.models import Packed, bring_model, pack_model
+from jetq.store.base import Placed
+from jetq.store.redis import RedisStore
+from jetq.store.streaming import Seen
+from jetq.video.cameras import read_cameras
+
+#: Somebody else may change a stream at the same moment: it is read again so often.
+_TRIES = 5
+#: Between two looks for new results (s).
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of one stream that was asked for."""
+
+    id: str
+    verdict: str  # placed, same, changed or done
+    changes: tuple[str, ...] = ()  # "fps 15 -> 10"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One stream, ready to be sent."""
+
+    id: str
+    spec: StreamSpec
+    secrets: Secrets
+    model: Packed
+
+
+class StreamSide:
+    """What `JetQ` does for streams."""
+
+    settings: Settings
+    _store: RedisStore
+    _producer: wire.Producer
+
+    def stream(self, uri: str, *, job_id: str | None = None, wait_for_node: bool = False, **fields: Any) -> Job:
+        """Want a stream, and return its job; with the id of one that runs, what differs is changed.
+
+        Args:
+            uri: the camera: ``rtsp://USER:PASSWORD@HOST/PATH``, ``http://…``, ``v4l2:/dev/video0``, ``csi:0``,
+                ``file:/PATH``, ``test:ball``. Credentials are kept apart from it, and shown nowhere.
+            job_id: of the stream; None: a new one.
+            wait_for_node: accept what no node that is there could run.
+            fields: of :class:`~jetq.model.stream.StreamSpec`: ``analyzer``, ``options``, ``fps``, ``hot_fps``,
+                ``cost``, ``size``, ``labels``, ``node``, ``gpu``, ``mem_bytes``, ``sinks``, ``loop``, ``stall_s``.
+
+        Raises:
+            UsageError: a bad value; the message holds no secret.
+            NeverFits: no node could run it.
+            PublishRefused: the id is that of another camera, or of other work.
+            PublishUnknown: the broker did not answer; send it again with the id in the error.
+        """
+        spec, secrets = wish({"uri": uri, **fields})
+        stream_id = ids.job_id(job_id) if job_id is not None else ids.new_job_id()
+        asked = self._packed(stream_id, spec, secrets)
+        self._admit_streams([asked], wait_for_node=wait_for_node)
+        return sent(self._store, self._want(asked)[0])
+
+    def apply_cameras(self, path: Path | str, *, wait_for_node: bool = False) -> list[Applied]:
+        """Want all streams of a list (TOML or CSV), and return what became of each. Those not in it stay as they are.
+
+        Raises:
+            UsageError: something in the list is wrong, and nothing was sent. The others: those of :meth:`stream`; what
+                stands in the list before was sent.
+        """
+        listed = read_cameras(Path(path))
+        asked = [self._packed(one.id, one.spec, one.secrets) for one in listed]
+        self._admit_streams(asked, wait_for_node=wait_for_node)
+        applied = []
+        for one in asked:
+            placed, changed = self._want(one)
+            if placed.verdict == "refused":
+                raise PublishRefused(one.id, placed.why)
+            applied.append(Applied(one.id, placed.verdict, tuple(changed)))
+        return applied
+
+    def results(self, stream_id: str, *, after: str | None = None, timeout: float | None = None) -> Iterator[Seen]:
+        """Yield what a stream sees, as it does, until it has ended.
+
+        Args:
+            after: ``""``: from the oldest result that is kept on; None: new ones only.
+            timeout: end after so long without a result (s); None: wait for as long as it takes.
+
+        Raises:
+            NoSuchJob: unknown id. BrokerDown: the broker is away.
+        """
+        job = Job(self._store, ids.job_id(stream_id))
+        job.row()
+        place = self._store.last_result(stream_id) if after is None else after
+        seen_s = time.monotonic()
+        while True:
+            ended = job.row().ended  # before the look: what came until then is in it
+            place, found = self._store.results(stream_id, place)
+            if found:
+                seen_s = time.monotonic()
+                yield from found
+            elif ended or (timeout is not None and time.monotonic() - seen_s >= timeout):
+                return
+            else:
+                time.sleep(_LOOK_S)
+
+    def stream_offers(self, stream_id: str) -> list[Offer]:
+        """Return what each node offers a stream that runs, or waits, best first.
+
+        Raises:
+            UsageError: no live stream has this id.
+        """
+        records = self._store.streams()
+        mine = next((record for record in records if record.id == stream_id), None)
+        if mine is None:
+            raise UsageError(f"no stream {stream_id} runs or waits; see `jetq job list --kind stream`")
+        return offers(mine.stream(), [r.stream() for r in records], self._store.stream_nodes(records))
+
+    def _packed(self, stream_id: str, spec: StreamSpec, secrets: Secrets) -> _Asked:
+        """Return a stream whose model is ready to travel."""
+        model = pack_model(spec.analyzer, spec.options, self.settings.shared)
+        return _Asked(stream_id, replace(spec, options=model.options), secrets, model)
+
+    def _want(self, asked: _Asked) -> tuple[Placed, list[str]]:
+        stream_id, spec, secrets = asked.id, asked.spec, asked.secrets
+        template = self._producer.part_template("stream", {"uri": spec.uri, "analyzer": spec.analyzer})
+        try:
+            bring_model(self._store, asked.model)
+            for _ in range(_TRIES):
+                before = self._store.wanted(stream_id)
+                if before is None:
+                    _check_secrets(spec, secrets)
+                changed = changes(stream_id, before[0], spec) if before is not None else []
+                digest = before[1] if before is not None else ""
+                placed = self._store.submit_stream(stream_id, spec, secrets, template, before=digest)
+                if placed.verdict != "raced":
+                    return placed, changed if placed.verdict == "changed" else []
+        except BrokerFull:  # its answer says what to do
+            raise
+        except BrokerDown as exc:
+            raise PublishUnknown(stream_id) from exc
+        raise PublishRefused(stream_id, "somebody else keeps changing it; send it again")
+
+    def _admit_streams(self, asked: Sequence[_Asked], *, wait_for_node: bool) -> None:
+        """Refuse what no node could ever run."""
+        if wait_for_node:
+            return
+        nodes: Sequence[StreamNode] = self._store.stream_nodes([])
+        for one in asked:
+            why = never(_wished(one.id, one.spec), nodes)
+            if why:
+                raise NeverFits(f"{one.id}: {why}")
+
+
+def _check_secrets(spec: StreamSpec, secrets: Secrets) -> None:
+    """Refuse a stream whose addresses hide credentials that nobody has given.
+
+    Raises:
+        UsageError: some are missing.
+    """
+    webhooks = [sink.partition(":")[2] for sink in spec.sinks if sink.startswith("webhook:")]
+    for shown in (spec.uri, *webhooks):
+        if hides(shown) and shown not in secrets:
+            raise UsageError(f"the credentials of {shown} are hidden, and it is a new stream: send it with them")
+
+
+def _wished(stream_id: str, spec: StreamSpec) -> Stream:
+    return Stream(stream_id, guess(spec), spec.cost, spec.required, spec.gpu, spec.mem_bytes, local=spec.camera.local)

@@ -1,0 +1,217 @@
+"""The process of one stream: read its camera, look at the newest frame, hand on what was seen."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import resource
+import signal
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import cv2
+
+from jetq.errors import CameraFault, JetqError
+from jetq.model.credentials import Secret, redact
+from jetq.model.stream import StreamSpec
+from jetq.video.analyzers import load
+from jetq.video.analyzers.base import Analyzer, Result
+from jetq.video.analyzers.look import look
+from jetq.video.capture.base import Capture, Grabbed
+from jetq.video.capture.chain import open_camera
+from jetq.video.live.making import make_sinks
+from jetq.video.live.pace import Latency, Newest, Pace, Rate
+from jetq.video.live.sink import Seen, Sink
+
+#: Time between two reports (s); results wait no longer.
+REPORT_S = 0.25
+#: A result's picture is left out where it is larger (bytes).
+MOST_JPEG_BYTES = 32 * 1024
+
+
+class Runner:
+    """One camera, one analyzer, and the places for results."""
+
+    def __init__(self, channel: socket.socket, told: Mapping[str, Any]) -> None:
+        """``told``: the supervisor's first line (``service.stream_run``)."""
+        self._channel = channel
+        self._spec = StreamSpec.from_json(told["spec"])
+        self._secrets = {shown: Secret.from_json(plain) for shown, plain in told["secrets"].items()}
+        self._stream, self._token = str(told["stream"]), str(told["token"])
+        self._folder, self._files_max_bytes = Path(told["files"]), int(told["files_max_bytes"])
+        self._pace, self._newest = Pace(told["fps"]), Newest()
+        self._arrivals, self._looks, self._latency = Rate(), Rate(), Latency()
+        self._stops = threading.Event()
+        self._ending: tuple[str, str] | None = None  # how, why
+        self._began_s = time.monotonic()
+        self._last_s: float | None = None  # a frame came
+        self._grabbed = self._looked = 0
+        self._good = self._raises = 0  # since the last report; raises: in a row, up to now
+        self._trace = ""
+        self._results: list[str] = []
+        self._sinks: list[Sink] = []
+        self._used = _Usage()
+
+    def run(self) -> None:
+        """Run until the camera ends or fails, or somebody asks for the end."""
+        signal.signal(signal.SIGTERM, lambda *_: self._stops.set())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        cv2.setNumThreads(1)  # a stream costs what it says: its neighbours have the other cores
+        threading.Thread(target=self._obey, name="obey", daemon=True).start()
+        try:
+            how, why = self._stream_until_the_end()
+        except CameraFault as exc:
+            how, why = ("hopeless" if exc.hopeless else "broken"), str(exc)
+        except JetqError as exc:  # what was asked for cannot be had, whoever tries
+            how, why = "hopeless", str(exc)
+        for sink in self._sinks:
+            sink.close()
+        self._send({"end": how, "why": self._clean(why)})
+
+    def _stream_until_the_end(self) -> tuple[str, str]:
+        analyzer = load.make(self._spec.analyzer, self._spec.options)
+        every = load.appetite(analyzer).every
+        capture = open_camera(self._spec, self._secrets.get(self._spec.camera.shown))
+        d = capture.described
+        self._send({"opened": {name: getattr(d, name) for name in type(d).__slots__}})
+        analyzer.start()
+        self._sinks = make_sinks(self._spec, self._secrets, self._folder, files_max_bytes=self._files_max_bytes)
+        threading.Thread(target=self._grab, args=(capture,), name="grab", daemon=True).start()
+        reported_s = 0.0
+        while not self._stops.is_set() and not (self._newest.ended and self._newest.is_empty):
+            frame = self._newest.take(REPORT_S)
+            if frame is not None and frame.picture is not None and self._pace.is_due(frame.at_s):
+                self._pace.looked(frame.at_s)
+                self._looked += 1
+                if (self._looked - 1) % every == 0:
+                    self._look(analyzer, frame)
+            if time.monotonic() - reported_s >= REPORT_S:
+                self._report()
+                reported_s = time.monotonic()
+        self._report()
+        analyzer.stop()
+        return self._ending or ("stopped", "asked to end")
+
+    def _grab(self, capture: Capture) -> None:
+        """Keep the newest frame, in a thread of its own: a camera never waits for who looks."""
+        try:
+            while not self._stops.is_set():
+                frame = capture.grab(wanted=lambda: self._newest.is_empty and self._pace.is_due(time.monotonic()))
+                if frame is None:
+                    self._ending = ("over", "its file is over")
+                    return
+                self._grabbed += 1
+                self._last_s = frame.at_s
+                self._arrivals.add(frame.at_s)
+                if frame.picture is not None and self._pace.is_due(frame.at_s):
+                    self._newest.put(frame)
+        except CameraFault as exc:
+            self._ending = ("hopeless" if exc.hopeless else "broken"), str(exc)
+        finally:
+            self._newest.end()
+            capture.close()
+
+    def _look(self, analyzer: Analyzer, frame: Grabbed) -> None:
+        assert frame.picture is not None
+        picture = frame.picture()
+        try:
+            result = look(analyzer, picture, frame.at_s - self._began_s)
+        except Exception:  # noqa: BLE001 - an analyzer is anybody's code
+            self._raises += 1
+            self._trace = self._clean(traceback.format_exc(limit=-8))
+            return
+        now_s = time.monotonic()
+        self._looks.add(now_s)
+        self._latency.add(now_s - frame.at_s)
+        self._good += 1
+        self._raises = 0
+        if result is None:
+            return
+        at_s = time.time() - (now_s - frame.at_s)
+        seen = Seen(self._stream, self._token, self._looked, at_s, result, lambda: picture)
+        self._results.append(json.dumps(_with_picture(seen.as_line(), result)))
+        for sink in self._sinks:
+            sink.take(seen)
+
+    # The supervisor -------------------------------------------------------------------------------------------------
+
+    def _report(self) -> None:
+        now_s = time.monotonic()
+        results, self._results = self._results, []
+        good, self._good = self._good, 0
+        cpu_s, rss_bytes = self._used.read(now_s)
+        self._send(
+            {
+                "good": good,
+                "raises": self._raises,
+                "trace": self._trace if self._raises else "",
+                "results": results,
+                "fps_in": round(self._arrivals.value(now_s), 2),
+                "fps_out": round(self._looks.value(now_s), 2),
+                "frames": self._grabbed,
+                "drops": self._grabbed - self._looked,
+                "frame_age_s": None if self._last_s is None else round(now_s - self._last_s, 3),
+                "latency_p50_s": self._latency.quantile(0.5),
+                "latency_p99_s": self._latency.quantile(0.99),
+                "cpu_s": cpu_s,
+                "rss_bytes": rss_bytes,
+                "sinks": [
+                    {"kept": kept.kept, "dropped": kept.dropped, "why": self._clean(kept.why)}
+                    for kept in (sink.kept for sink in self._sinks)
+                ],
+            }
+        )
+
+    def _send(self, words: Mapping[str, Any]) -> None:
+        try:
+            self._channel.sendall(json.dumps(words).encode() + b"\n")
+        except OSError:
+            self._stops.set()  # nobody supervises it any more
+
+    def _obey(self) -> None:
+        """Hear what the supervisor says, until it is gone."""
+        with self._channel.makefile("rb") as lines:
+            for line in lines:
+                self._pace.fps = json.loads(line)["fps"]
+        os._exit(0)
+
+    def _clean(self, text: str) -> str:
+        return redact(text, self._secrets.values())
+
+
+class _Usage:
+    """What this process takes of the machine."""
+
+    def __init__(self) -> None:
+        self._at_s, self._cpu_s = time.monotonic(), time.process_time()
+        self._value: float | None = None
+
+    def read(self, now_s: float) -> tuple[float | None, int]:
+        """Return processor seconds a second since the last whole second, and resident bytes."""
+        if now_s - self._at_s >= 1.0:
+            cpu_s = time.process_time()
+            self._value = round((cpu_s - self._cpu_s) / (now_s - self._at_s), 4)
+            self._at_s, self._cpu_s = now_s, cpu_s
+        with open("/proc/self/statm") as statm:
+            pages = int(statm.read().split()[1])
+        return self._value, pages * resource.getpagesize()
+
+
+def _with_picture(line: dict[str, Any], result: Result) -> dict[str, Any]:
+    if result.jpeg is None or len(result.jpeg) > MOST_JPEG_BYTES:
+        return line
+    return line | {"jpeg": base64.b64encode(result.jpeg).decode("ascii")}
+
+
+def main(channel: socket.socket) -> None:
+    """Run the stream that the first line of the channel describes."""
+    with channel.makefile("rb") as lines:
+        first = lines.readline()
+    if first:
+        Runner(channel, json.loads(first)).run()
