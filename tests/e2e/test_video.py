@@ -16,6 +16,7 @@ from jetq.video.chunks import whole
 from jetq.video.outputs import as_line
 from jetq.video.run import analyze_chunk
 from jetq.video.source import probe
+from tests import models
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.xdist_group("video"), pytest.mark.timeout(300)]
@@ -91,6 +92,21 @@ def test_both_nodes_take_part_and_json_tells_how(cluster: Cluster, clips: Path, 
     assert all(node["fps"] > 0 for node in report["nodes"])
     assert Path(report["sheet"]).is_file()
     assert report["sent_bytes"] > 0
+
+
+def test_a_model_travels_to_the_nodes(cluster: Cluster, clips: Path, tmp_path: Path):
+    model = models.colours(tmp_path / "m.onnx")
+    (tmp_path / "names.txt").write_text("red\ngreen\nblue\n")
+    words = ("--set", f"model={model}", "--set", f"labels={tmp_path / 'names.txt'}", "--set", "task=classify")
+    said = cluster.jetq("video", clips / "bikes.mp4", "--analyzer", "onnx", *words, "--chunk-s", "1", "--out", tmp_path)
+
+    assert said.returncode == 0, said.stderr
+    rows = [json.loads(line) for line in (tmp_path / "bikes.jsonl").read_text().splitlines()]
+    assert len(rows) == 250
+    assert {row["labels"][0] for row in rows} <= {"red", "green", "blue"}
+    kept = [path.read_bytes() for path in cluster.home.glob("**/models/*.onnx")]
+    assert kept
+    assert set(kept) == {model.read_bytes()}
 
 
 def test_a_failing_analyzer_is_one_line_and_leaves_nothing(cluster: Cluster, clips: Path, tmp_path: Path):
