@@ -17,20 +17,25 @@ _GIB = 1024**3
 def never_fits(gang: QueuedGang, rooms: Sequence[Room]) -> NeverFits | None:
     """Return what to say of a gang that asks for more than exists minus running streams; None: it is fine.
 
-    Nodes that are there but take nothing now count: a drain or a rest ends. Who may move streams counts without them.
+    Nodes that are there but take nothing now count: a drain or a rest ends. Who may move streams counts without them,
+    but for those whose cameras hang on their nodes.
     """
     enough = [room for room in rooms if room.could(gang.needs)]
     asked = f"the gang needs {_nodes(gang.least)} with {said(gang.needs)} each"
     if len(enough) < gang.least:
         have = f"only {named([r.name for r in enough])} {_has(len(enough))} that" if enough else "no node has that"
         return NeverFits(f"{asked}, and {have}; ask for less (--nodes, --ranks), or add nodes")
-    crowded = [room for room in enough if not _beside_streams(room, gang.needs)]
-    if gang.over_streams or len(enough) - len(crowded) >= gang.least:
+    stay = ("camera",) if gang.over_streams else ("stream", "camera")
+    crowded = [room for room in enough if not _beside(room, gang.needs, stay)]
+    if len(enough) - len(crowded) >= gang.least:
         return None
-    streams = tuple(f"{stream} on {room.name}" for room in crowded for stream in room.streams)
+    streams = tuple(f"{hold.job_id} on {room.name}" for room in crowded for hold in room.holds if hold.kind in stay)
+    what, ways = ("running streams", "cancel some, or move them with --over-streams")
+    if gang.over_streams:
+        what, ways = ("cameras that hang on nodes", "cancel some")
     return NeverFits(
-        f"{asked}, and beside the running streams only {len(enough) - len(crowded)} of {len(enough)} have that: "
-        f"{named(streams)}; cancel some, or move them with --over-streams",
+        f"{asked}, and beside the {what} only {len(enough) - len(crowded)} of {len(enough)} have that: "
+        f"{named(streams)}; {ways}",
         streams=streams,
     )
 
@@ -61,8 +66,9 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _beside_streams(room: Room, needs: Needs) -> bool:
-    streams = [hold for hold in room.holds if hold.kind == "stream"]
+def _beside(room: Room, needs: Needs, kinds: Sequence[str]) -> bool:
+    """Whether a node has enough beside the holds of these kinds."""
+    streams = [hold for hold in room.holds if hold.kind in kinds]
     return (
         sum(hold.slots for hold in streams) + needs.slots <= room.slots
         and sum(hold.gpu for hold in streams) + needs.gpu <= room.gpu

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ _WHY_NOT = {
     "failing": "rests, because its jobs failed",
     "suspect": "has not been heard of",
 }
+#: A node's pace follows its trim in so many steps: where a gang is planned shall not change with each reading.
+TRIM_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class HeldJob:
     started_s: float | None  # the broker's clock; None: it has not begun
     runs_s: tuple[float, ...]  # how long jobs of its name ran, newest first
     limit_s: float | None = None
+    whole: str = ""  # the gang or stream that it is part of
+    stays: bool = False  # a stream whose camera hangs on its node: it cannot make room
 
 
 def room(node: NodeRoom, jobs: Mapping[str, HeldJob], now_s: float) -> Room:
@@ -57,7 +62,7 @@ def room(node: NodeRoom, jobs: Mapping[str, HeldJob], now_s: float) -> Room:
         int(record.get("gpu") or 0),
         int(record.get("mem") or 0),
         frozenset((record.get("labels") or "").split()),
-        rate * float(record.get("trim") or 1),
+        rate * math.ceil(float(record.get("trim") or 1) * TRIM_STEPS) / TRIM_STEPS,
         tuple(_hold(job, lease, jobs.get(job), now_s) for job, lease in sorted(node.leases.items())),
         why_not=why_not,
     )
@@ -65,9 +70,10 @@ def room(node: NodeRoom, jobs: Mapping[str, HeldJob], now_s: float) -> Room:
 
 def _hold(job_id: str, lease: str, job: HeldJob | None, now_s: float) -> Hold:
     slots, gpu, mem, kind = lease.split()
-    return Hold(
-        job_id, kind, float(slots), int(gpu), int(float(mem)), None if kind == "stream" else _ends(job, kind, now_s)
-    )
+    ends_s = None if kind == "stream" else _ends(job, kind, now_s)
+    if kind == "stream" and job is not None:
+        job_id, kind = job.whole or job_id, "camera" if job.stays else kind
+    return Hold(job_id, kind, float(slots), int(gpu), int(float(mem)), ends_s)
 
 
 def _ends(job: HeldJob | None, kind: str, now_s: float) -> float:

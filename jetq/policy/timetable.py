@@ -22,7 +22,7 @@ class Hold:
     """What one job holds on one node."""
 
     job_id: str
-    kind: str  # task, stream or gang
+    kind: str  # task, stream, gang, or camera: a stream that cannot be moved
     slots: float
     gpu: int = 0
     mem_bytes: int = 0
@@ -47,11 +47,6 @@ class Room:
     def idle_slots(self) -> float:
         """The slots that nobody holds now."""
         return self.slots - sum(hold.slots for hold in self.holds)
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """The ids of the streams that run here."""
-        return tuple(hold.job_id for hold in self.holds if hold.kind == "stream")
 
     def could(self, needs: Needs) -> bool:
         """Whether the node, empty, would be enough."""

@@ -36,8 +36,8 @@ class Gangs:
 
     @property
     def moves(self) -> dict[str, str]:
-        """Seats of streams that shall be started elsewhere, to make room for a gang -> why."""
-        return {seat: f"makes room for the gang {held.gang_id}" for held in self._before for seat in held.moves}
+        """Streams that shall be started elsewhere -> why: they make room for a gang."""
+        return {stream: f"makes room for the gang {held.gang_id}" for held in self._before for stream in held.moves}
 
     def look(self) -> None:
         """Look at all gangs once.

@@ -39,7 +39,7 @@ class Streams:
         """Look at all streams once.
 
         Args:
-            moves: seats whose stream has to leave their node though that is well -> why.
+            moves: streams that have to leave their node though that is well -> why.
 
         Raises:
             BrokerDown: no answer.

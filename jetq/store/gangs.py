@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from jetq.errors import UsageError
+from jetq.model.camera_uri import LOCAL
 from jetq.model.gang import GangSpec
 from jetq.model.job import JobState
 from jetq.model.members import MEMBER_TASK, Foreseen, GangView, Kept, MemberView, Report
@@ -156,9 +157,14 @@ class GangSide(Link):
         runs = self._texts({key: ("LRANGE", self.prefix + key, 0, 19) for key in set(key_of.values())})
         return {
             job: HeldJob(
-                kind or "task", _float(at), tuple(float(run) for run in runs[key_of[job]]), _limit(known.get(gang))
+                kind or "task",
+                _float(at),
+                tuple(float(run) for run in runs[key_of[job]]),
+                _limit(known.get(whole)),
+                whole,
+                kind == "stream" and known[whole][0].partition(":")[0] in LOCAL,
             )
-            for job, (kind, _name, at, gang) in rows.items()
+            for job, (kind, _name, at, whole) in rows.items()
         }
 
     def _texts(self, asked: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:

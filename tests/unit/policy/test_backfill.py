@@ -215,6 +215,14 @@ def test_no_more_streams_move_than_must():
     assert started(decide([gang("g", 1, needs=Needs(), over_streams=True)], there, NOW_S)) == {"g": "a"}
 
 
+def test_a_camera_that_hangs_on_its_node_is_not_moved_for_a_gang():
+    there = [Room("a", 4, holds=(Hold("door", "camera", 2.0), Hold("gate", "stream", 2.0))), Room("b", 4)]
+    three = Needs(slots=3)
+
+    assert decide([gang("g", 2, over_streams=True)], there, NOW_S).reservations[0].moves == ("gate",)
+    assert decide([gang("g", 2, needs=three, over_streams=True)], there, NOW_S).reservations == ()
+
+
 @pytest.mark.parametrize("filler_priority", [3, 6])
 @pytest.mark.parametrize("kept", list(itertools.product((0.0, 5.0), (0.0, 7.0))))
 def test_of_two_gangs_that_each_lost_a_node_exactly_one_gets_the_spare(kept, filler_priority):

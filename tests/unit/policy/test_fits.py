@@ -59,6 +59,17 @@ def test_streams_that_are_in_the_way_are_named():
     assert never_fits(gang(3, over_streams=True), there) is None
 
 
+def test_a_camera_that_hangs_on_its_node_is_in_the_way_of_who_moves_streams_too():
+    there = rooms(3, Hold("door", "camera", 1.0))
+
+    error = never_fits(gang(3, over_streams=True), there)
+
+    assert error is not None
+    assert error.streams == ("door on n0",)
+    assert str(error).endswith("beside the cameras that hang on nodes only 2 of 3 have that: door on n0; cancel some")
+    assert never_fits(gang(3), there) is not None
+
+
 def test_what_is_missing_now_is_said_of_a_gang_that_was_taken_once():
     there = [Room("a", 2), Room("b", 2, why_not="is draining")]
 
