@@ -72,7 +72,7 @@ class Courier:
                     self._change.wait(RESULTS_S)
                 waited_s += RESULTS_S
                 closing, ready = self._closing, self._ready
-                due = closing or self._results or waited_s >= QUIET_S or ready != self._told_ready
+                due = closing or len(self._results) > 0 or waited_s >= QUIET_S or ready != self._told_ready
                 results = list(self._results) if due else []
                 if due:
                     self._results.clear()
