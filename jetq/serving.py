@@ -59,12 +59,17 @@ class RangeHandler(BaseHTTPRequestHandler):
         if partial:
             headers.append(("Content-Range", f"bytes {first}-{past - 1}/{size}"))
         self.begin(HTTPStatus.PARTIAL_CONTENT if partial else HTTPStatus.OK, past - first, *headers)
-        return self.connection.sendfile(file, first, past - first) if with_body and past > first else 0
+        sent = self.connection.sendfile(file, first, past - first) if with_body and past > first else 0
+        if with_body and sent < past - first:  # it was made shorter meanwhile: the reader shall not wait for the rest
+            self.close_connection = True
+        return sent
 
-    def begin(self, status: HTTPStatus, size: int, *headers: tuple[str, str], kind: str = "octet-stream") -> None:
+    def begin(
+        self, status: HTTPStatus, size: int, *headers: tuple[str, str], kind: str = "application/octet-stream"
+    ) -> None:
         """Write the head of an answer of ``size`` bytes."""
         self.send_response(status)
-        self.send_header("Content-Type", f"application/{kind}")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(size))
         self.send_header("Cache-Control", "no-store")
         for name, value in headers:

@@ -10,7 +10,7 @@ import click
 
 from jetq.cli.complete import job_ids, task_names
 from jetq.cli.format import brief, duration, moment, print_fields, print_json, print_table, progress_of, say
-from jetq.cli.jobfiles import files, logs
+from jetq.cli.jobfiles import files, logs, preview
 from jetq.cli.options import Where, broker_options, json_option
 from jetq.errors import JobCancelled, JobFailed, NoSuchJob, WaitTimeout
 from jetq.job import Job
@@ -36,6 +36,7 @@ def command() -> None:
 
 command.add_command(logs)
 command.add_command(files)
+command.add_command(preview)
 
 
 @command.command("list", epilog="Example: jetq job list --state RUNNING --limit 20")

@@ -13,6 +13,7 @@ from jetq.cli.format import moment, print_json, print_table, say
 from jetq.cli.options import Where, broker_options, json_option
 from jetq.errors import UsageError
 from jetq.service.following import as_object, follow, labelled, once
+from jetq.service.jobfiles.folders import folder_name
 from jetq.service.jobfiles.remains import LogLine, Remains
 from jetq.store.redis import RedisStore
 
@@ -92,6 +93,42 @@ def files(*, job_id: str, into: Path | None, as_json: bool, where: Where) -> int
         if not found:
             say("it has left no files")
     return 1 if remains.away else 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  jetq job preview gate
+  jetq job preview gate --url"""
+)
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
+@click.option("--out", metavar="FILE", help="Write the picture there instead of ID.jpg; - is stdout.")
+@click.option(
+    "--url", "wants_url", is_flag=True, help="Print the address of the moving picture, and the secret that opens it."
+)
+@broker_options
+def preview(*, job_id: str, out: str | None, wants_url: bool, where: Where) -> None:
+    """Save what a stream sees now, boxes drawn in, as a JPEG.
+
+    With --url: where it shows itself as MJPEG, and the header that a player has to send. The header opens all that jobs
+    have left on that node, until its agent is started anew: give it to nobody.
+    """
+    remains = Remains(where.ledger(), job_id)
+    if wants_url:
+        for line in remains.live():
+            print(line)
+        return
+    node, jpeg = remains.preview()
+    if out == "-":
+        sys.stdout.buffer.write(jpeg)
+        return
+    target = Path(out or f"{folder_name(job_id)}.jpg")
+    try:
+        target.write_bytes(jpeg)
+    except OSError as exc:
+        raise UsageError(f"cannot write {target}: {exc.strerror}; choose another file with --out") from exc
+    print(target)
+    say(f"what {job_id} saw on {node}; --url names the moving picture")
 
 
 def _print_live(

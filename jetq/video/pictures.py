@@ -17,15 +17,15 @@ THUMB_MAX_BYTES = 24 * 1024
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 
 
-def thumbnail(picture: NDArray[np.uint8], *, longer_px: int = THUMB_PX) -> bytes:
-    """Return the picture as a JPEG of at most ``THUMB_MAX_BYTES``."""
+def thumbnail(picture: NDArray[np.uint8], *, longer_px: int = THUMB_PX, most_bytes: int = THUMB_MAX_BYTES) -> bytes:
+    """Return the picture as a JPEG of at most so many bytes, or as few as it takes."""
     scale = min(1.0, longer_px / max(picture.shape[:2]))
     small = picture if scale == 1.0 else cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
     jpeg = b""
     for quality in (80, 60, 40, 20):
         done, coded = cv2.imencode(".jpg", small, [cv2.IMWRITE_JPEG_QUALITY, quality])
         jpeg = coded.tobytes()
-        if done and len(jpeg) <= THUMB_MAX_BYTES:
+        if done and len(jpeg) <= most_bytes:
             break
     return jpeg
 

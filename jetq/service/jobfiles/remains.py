@@ -15,7 +15,7 @@ from jetq.model.job import JobRow
 from jetq.model.limits import BROKER_PATIENCE_S
 from jetq.service.jobfiles.folders import FileRow
 from jetq.service.jobfiles.log import RunLog
-from jetq.service.jobfiles.remote import NodePort, PortFault
+from jetq.service.jobfiles.remote import NodePort, NotThere, PortFault
 from jetq.store.base import Reader
 
 T = TypeVar("T")
@@ -127,6 +127,37 @@ class Remains:
                 raise UsageError(f"cannot write {target}: {exc.strerror}; choose another folder") from exc
             if got is not None:
                 yield replace(found, got=got)
+            elif found.node not in self.away:  # of a stream that goes on, the oldest go
+                self._tell(f"{found.file.name} is not on node {found.node} any more")
+
+    def preview(self) -> tuple[str, bytes]:
+        """Return what a stream sees now, boxes drawn in (JPEG), and the node that it runs on.
+
+        Raises:
+            NoSuchJob: the ledger does not know it. UsageError: it is no stream.
+            FilesAway: it does not run now, or its node cannot be asked.
+        """
+        return self._viewed(partial(NodePort.preview, job_id=self._job_id))
+
+    def live(self) -> tuple[str, str]:
+        """Return where a stream shows itself (MJPEG), and the header that opens it, which is a secret.
+
+        Raises:
+            NoSuchJob, UsageError, FilesAway: as ``preview``.
+        """
+        return self._viewed(partial(NodePort.live, job_id=self._job_id))[1]
+
+    def _viewed(self, question: Callable[[NodePort], T]) -> tuple[str, T]:
+        row = self._row()
+        if row.kind != "stream":
+            raise UsageError(f"only a stream can be looked at, and {self._job_id} is a {row.kind}")
+        why = [] if row.nodes else [row.reason or "it runs on no node now"]
+        for node in row.nodes:
+            try:
+                return node, question(NodePort(self._reader.door(node)))
+            except PortFault as exc:
+                why.append(f"node {node} {exc}")
+        raise FilesAway(f"there is nothing to see of {self._job_id}: {'; '.join(why)}")
 
     def _look(self, row: JobRow, attempt: int | None) -> list[_Cursor]:
         """Ask which runs there are. A node that was away is asked again only while the job is there."""
@@ -152,9 +183,12 @@ class Remains:
             cursor.begun = b""
 
     def _ask(self, node: str, question: Callable[[NodePort], T]) -> T | None:
-        """Ask a node. None: it cannot be asked."""
+        """Ask a node. None: it cannot be asked, or has not what it is asked for."""
+        answer: T | None
         try:
             answer = question(NodePort(self._patiently(lambda: self._reader.door(node))))
+        except NotThere:
+            answer = None
         except PortFault as exc:
             states = {row.name: row.state for row in self._patiently(self._reader.nodes)}
             state = states.get(node, "forgotten")
@@ -185,9 +219,11 @@ class Remains:
 
 
 def ran_on(row: JobRow) -> list[str]:
-    """Return the nodes that ran a job, in the order of their last runs."""
-    nodes = [node for event in row.history if event.get("ran") for node in str(event.get("node")).split()]
-    if row.started_at is not None:
+    """Return the nodes that ran a job, in the order of their last runs. A stream ran on all that its story names."""
+    is_stream = row.kind == "stream"
+    told = [event.get("node") or "" for event in row.history if is_stream or event.get("ran")]
+    nodes = [node for names in told for node in str(names).split()]
+    if is_stream or row.started_at is not None:
         nodes += row.nodes
     return list(reversed(dict.fromkeys(node for node in reversed(nodes) if node)))
 

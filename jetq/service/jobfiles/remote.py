@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,10 +21,17 @@ T = TypeVar("T")
 #: Time for a node to answer (s).
 TIMEOUT_S = 5.0
 _CHUNK_BYTES = 1 << 20
+#: What answers mean.
+_NO_FILE = {404: "has no such file any more"}
+_NO_VIEW = {404: "does not run that stream", 503: "has no picture of it now, or too many watch; ask again"}
 
 
 class PortFault(JetqError):
     """A node cannot be asked. The message is what follows the node's name."""
+
+
+class NotThere(PortFault):
+    """A node answers, and has not what was asked for."""
 
 
 class NodePort:
@@ -58,6 +65,31 @@ class NodePort:
         """Return a run's output from an offset on, and where that really starts."""
         return self._read(f"{_path(job_id, 'log')}/{quote(run)}?offset={offset}")
 
+    def preview(self, job_id: str) -> bytes:
+        """Return what a stream sees now, boxes drawn in (JPEG)."""
+        with self._get(f"{_path(job_id, 'preview')}?frame=1", _NO_VIEW) as answer:
+            return self._whole(answer)
+
+    def watch(self, job_id: str) -> Iterator[bytes]:
+        """Yield what a stream sees, one JPEG after the other, until it ends; a stall of some seconds is a fault."""
+        with self._get(_path(job_id, "preview"), _NO_VIEW) as answer:
+            while True:
+                try:
+                    head = [answer.readline() for _ in range(4)]  # boundary, type, length, an empty line
+                except (OSError, http.client.HTTPException) as exc:
+                    raise self._away(exc) from exc
+                if not head[1]:
+                    return
+                length = head[2].decode("latin-1").partition(":")[2].strip()
+                if not length.isdecimal() or int(length) > _CHUNK_BYTES:
+                    raise _nonsense()
+                yield self._exactly(answer, int(length))
+                self._exactly(answer, 2)
+
+    def live(self, job_id: str) -> tuple[str, str]:
+        """Return the address at which a stream shows itself (MJPEG), and the header that opens it: a secret."""
+        return f"{self._door.url}{_path(job_id, 'preview')}", f"Authorization: Bearer {self._door.token}"
+
     def copy(self, job_id: str, name: str, target: Path) -> Path:
         """Write one file of a job to ``target``, in one step, and return that.
 
@@ -86,11 +118,17 @@ class NodePort:
     def _read(self, path: str) -> tuple[int, bytes]:
         """Return the offset that a log starts at (0 for anything else), and the answer's body."""
         with self._get(path) as answer:
-            left, parts = _number(answer, "Content-Length"), []
-            while left:
-                parts.append(self._chunk(answer, left))
-                left -= len(parts[-1])
-            return _number(answer, "X-Jetq-Offset"), b"".join(parts)
+            return _number(answer, "X-Jetq-Offset"), self._whole(answer)
+
+    def _whole(self, answer: http.client.HTTPResponse) -> bytes:
+        return self._exactly(answer, _number(answer, "Content-Length"))
+
+    def _exactly(self, answer: http.client.HTTPResponse, left: int) -> bytes:
+        parts = []
+        while left:
+            parts.append(self._chunk(answer, left))
+            left -= len(parts[-1])
+        return b"".join(parts)
 
     def _chunk(self, answer: http.client.HTTPResponse, most: int) -> bytes:
         try:
@@ -102,7 +140,7 @@ class NodePort:
         return chunk
 
     @contextmanager
-    def _get(self, path: str) -> Iterator[http.client.HTTPResponse]:
+    def _get(self, path: str, known: Mapping[int, str] = _NO_FILE) -> Iterator[http.client.HTTPResponse]:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
         try:
             try:
@@ -110,8 +148,8 @@ class NodePort:
                 answer = connection.getresponse()
             except (OSError, http.client.HTTPException) as exc:
                 raise self._away(exc) from exc
-            if answer.status == 404:
-                raise PortFault("has no such file any more")
+            if answer.status in known:
+                raise (NotThere if answer.status == 404 else PortFault)(known[answer.status])
             if answer.status != 200:
                 raise PortFault(f"refuses ({answer.status} {answer.reason}); it may just be starting anew")
             yield answer

@@ -5,6 +5,8 @@
     GET /jobs/ID/log                   its runs here (JSON; see RunLog)
     GET /jobs/ID/log/RUN?offset=N      the output of one run from byte N on; the header X-Jetq-Offset says where it
                                        really starts, where older output has been dropped
+    GET /jobs/ID/preview               what a stream that runs here sees: JPEGs, one after the other (MJPEG), each with
+                                       its boxes; ?frame=1 gives one. 404: it does not run here, 503: no picture now
 
 Each request carries ``Authorization: Bearer TOKEN``; the token is drawn anew by each run of the agent and lies in the
 node's row of the ledger.
@@ -30,6 +32,7 @@ from jetq.log import Log
 from jetq.service.jobfiles.door import Door
 from jetq.service.jobfiles.folders import JobFolders
 from jetq.service.jobfiles.log import open_from, run_logs
+from jetq.service.jobfiles.previews import Previews
 from jetq.serving import QuietServer, RangeHandler, url_of
 
 LOOPBACK = "127.0.0.1"
@@ -111,6 +114,7 @@ class FileServer:
 
     def stop(self) -> None:
         """Answer no more."""
+        self._server.previews.stop()
         if self._thread.is_alive():
             self._server.shutdown()
         self._server.server_close()
@@ -119,6 +123,7 @@ class FileServer:
 class _Server(QuietServer):
     def __init__(self, address: str, port: int, folders: JobFolders, token: str) -> None:
         self.folders = folders
+        self.previews = Previews(folders.root)
         self.token = token.encode()
         self._room = threading.BoundedSemaphore(MOST_REQUESTS)
         super().__init__(address, port, _Request)
@@ -157,6 +162,9 @@ class _Request(RangeHandler):
             self._give_json([row.as_json() for row in self.server.folders.list_files(job_id)])
         elif what == "files":
             self._give_file(job_id, "/".join(rest))
+        elif what == "preview" and not rest:
+            once = "frame" in parse_qs(asked.query)
+            self.server.previews.give(self, job_id, once=once)
         elif what == "log" and not rest:
             self._give_json([run.as_json() for run in run_logs(self.server.folders.folder(job_id))])
         elif what == "log" and len(rest) == 1:
@@ -167,7 +175,7 @@ class _Request(RangeHandler):
 
     def _give_json(self, value: object) -> None:
         body = json.dumps(value).encode()
-        self.begin(HTTPStatus.OK, len(body), kind="json")
+        self.begin(HTTPStatus.OK, len(body), kind="application/json")
         self.wfile.write(body)
 
     def _give_file(self, job_id: str, name: str) -> None:

@@ -66,6 +66,7 @@ class Sweeper:
         """
         busy = {self._folders.folder(job_id) for job_id in running}
         busy |= {self._folders.folder(job_id.rsplit(".", 2)[0]) for job_id in running}  # of a member: its gang's
+        busy |= {self._folders.folder(job_id.rsplit(".", 1)[0]) for job_id in running}  # of a seat: its stream's
         heaps = self._measure(busy)
         idle = [heap for heap in heaps if heap.path not in busy]
         old = [heap for heap in idle if self._is_forgotten(heap)]
