@@ -23,6 +23,7 @@ from jetq.policy.streamstates import Act, Ending, StreamState, act, after_end, a
 from jetq.service.cooling import Cooling
 from jetq.service.courier import Courier
 from jetq.service.jobfiles.folders import files_dir_of
+from jetq.service.jobfiles.peephole import address_of
 from jetq.service.models import Depot, fetch_model
 from jetq.service.post import Post
 from jetq.service.runners import Runner, Runners
@@ -218,6 +219,7 @@ class Watch:
             Path(files).mkdir(parents=True, exist_ok=True)
             options = fetch_model(self._ledger, spec.options, folder_beside(folder), shared=self._post.shared)
             first["spec"] = replace(spec, options=options).as_json()
+            first["preview"] = address_of(self._post.jobs_dir, self._charge.stream_id) if self._post.jobs_dir else ""
             self._runner = self._runners.start(first, write_fd)
         except (JetqError, OSError) as exc:
             os.close(read_fd)

@@ -223,7 +223,9 @@ def ran_on(row: JobRow) -> list[str]:
     is_stream = row.kind == "stream"
     told = [event.get("node") or "" for event in row.history if is_stream or event.get("ran")]
     nodes = [node for names in told for node in str(names).split()]
-    if is_stream or row.started_at is not None:
+    if is_stream:
+        nodes += reversed(row.nodes)  # its owner is named first
+    elif row.started_at is not None:
         nodes += row.nodes
     return list(reversed(dict.fromkeys(node for node in reversed(nodes) if node)))
 

@@ -23,7 +23,10 @@ TIMEOUT_S = 5.0
 _CHUNK_BYTES = 1 << 20
 #: What answers mean.
 _NO_FILE = {404: "has no such file any more"}
-_NO_VIEW = {404: "does not run that stream", 503: "has no picture of it now, or too many watch; ask again"}
+_NO_VIEW = {
+    404: "shows nothing of that stream: it does not run there, or had no frame yet",
+    503: "has no picture of it now, or too many watch; ask again",
+}
 
 
 class PortFault(JetqError):

@@ -22,8 +22,8 @@ from jetq.video.pictures import thumbnail
 PERIOD_S = 0.2
 #: Longer side of a picture (pixels), and its size (bytes): it has to fit into one message of a local socket.
 LONGER_PX, MOST_BYTES = 640, 96 * 1024
-#: More watchers are turned away.
-MOST_WATCHERS = 8
+#: More watchers are turned away: the node's HTTP port lets in fewer, and some who want one picture.
+MOST_WATCHERS = 16
 _CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 
 _log = Log("preview")
@@ -33,8 +33,8 @@ class Preview:
     """Shows results to whoever watches, each with its boxes. It never raises into the stream, and never waits."""
 
     def __init__(self, address: str) -> None:
-        """Touch nothing yet. ``address``: an abstract one (see ``jetq.service.jobfiles.peephole``)."""
-        self._address = f"\0{address}"
+        """Touch nothing yet. ``address``: an abstract one (``service.jobfiles.peephole``); "": nobody looks."""
+        self._address = f"\0{address}" if address else ""
         self._listener: socket.socket | None = None
         self._watchers: list[socket.socket] = []
         self._next_s = 0.0
@@ -43,7 +43,7 @@ class Preview:
     def offer(self, seen: Seen) -> None:
         """Show a result, if somebody watches and the last picture is old enough."""
         now_s = time.monotonic()
-        if now_s < self._next_s:
+        if now_s < self._next_s or not self._address:
             return
         self._next_s = now_s + PERIOD_S
         try:
@@ -84,10 +84,19 @@ class Preview:
                 peer, _ = self._listener.accept()
                 peer.setblocking(False)
                 asked = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+                if len(self._watchers) >= MOST_WATCHERS:
+                    self._forget_gone()
                 if len(self._watchers) < MOST_WATCHERS and _CREDENTIALS.unpack(asked)[1] == os.geteuid():
                     self._watchers.append(peer)
                 else:
                     peer.close()
+
+    def _forget_gone(self) -> None:
+        for watcher in list(self._watchers):
+            with contextlib.suppress(BlockingIOError):
+                if not watcher.recv(1):
+                    watcher.close()
+                    self._watchers.remove(watcher)
 
     def _show(self, jpeg: bytes) -> None:
         for watcher in list(self._watchers):

@@ -27,6 +27,7 @@ from jetq.video.capture.base import Capture, Grabbed
 from jetq.video.capture.chain import open_camera
 from jetq.video.live.making import make_sinks
 from jetq.video.live.pace import Latency, Newest, Pace, Rate
+from jetq.video.live.preview import Preview
 from jetq.video.live.sink import Seen, Sink
 
 #: Time between two reports (s); results wait no longer.
@@ -56,6 +57,7 @@ class Runner:
         self._trace = ""
         self._results: list[str] = []
         self._sinks: list[Sink] = []
+        self._preview = Preview(told["preview"])
         self._used = _Usage()
 
     def run(self) -> None:
@@ -72,6 +74,7 @@ class Runner:
             how, why = "hopeless", str(exc)
         for sink in self._sinks:
             sink.close()
+        self._preview.close()
         self._send({"end": how, "why": self._clean(why)})
 
     def _stream_until_the_end(self) -> tuple[str, str]:
@@ -131,10 +134,11 @@ class Runner:
         self._latency.add(now_s - frame.at_s)
         self._good += 1
         self._raises = 0
+        at_s = time.time() - (now_s - frame.at_s)
+        seen = Seen(self._stream, self._token, self._looked, at_s, result or Result(0.0), lambda: picture)
+        self._preview.offer(seen)
         if result is None:
             return
-        at_s = time.time() - (now_s - frame.at_s)
-        seen = Seen(self._stream, self._token, self._looked, at_s, result, lambda: picture)
         self._results.append(json.dumps(_with_picture(seen.as_line(), result)))
         for sink in self._sinks:
             sink.take(seen)

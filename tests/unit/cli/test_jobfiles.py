@@ -1,17 +1,23 @@
-"""`jetq job logs` and `jetq job files` say in one line why there is nothing to show."""
+"""`jetq job logs`, `jetq job files` and `jetq job preview` say in one line why there is nothing to show."""
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from jetq import JetQ
 from jetq.service.jobfiles.folders import JobFolders
 from jetq.service.jobfiles.log import LogFile
+from jetq.service.jobfiles.peephole import address_of
 from jetq.service.jobfiles.server import FileServer
+from jetq.video.analyzers.base import Result
+from jetq.video.live.preview import Preview
+from jetq.video.live.sink import Seen
 
 
 @pytest.fixture
@@ -86,7 +92,68 @@ def test_files_are_a_table_and_odd_names_move_no_cursor(yard, jetq, node_a, tmp_
     assert (tmp_path / "out" / "plain.txt").read_text() == "12345"
 
 
-@pytest.mark.parametrize("verb", ["logs", "files"])
+@pytest.fixture
+def stream(yard, node_a) -> Iterator[str]:
+    """Give the id of a stream that runs on node ``a`` and shows itself."""
+    folders = node_a()
+    folders.root.mkdir()
+    job = JetQ(yard.url).submit("yard.count", 1)
+    yard.store.client.hset(f"{yard.store.prefix}job:{job.id}", mapping={"kind": "stream", "node": "a"})
+    over, preview = threading.Event(), Preview(address_of(folders.root, job.id))
+    picture = np.zeros((90, 160, 3), np.uint8)
+
+    def run() -> None:
+        while not over.wait(0.02):
+            preview.offer(seen)
+        preview.close()
+
+    seen = Seen(job.id, "t", 1, 1.8e9, Result(0.1), lambda: picture)
+    preview.offer(seen)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield job.id
+    over.set()
+    thread.join()
+
+
+def test_what_a_stream_sees_is_saved(jetq, stream, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    code, out, err = jetq("job", "preview", stream)
+    elsewhere = jetq("job", "preview", stream, "--out", str(tmp_path / "gate.jpg"))
+    nowhere = jetq("job", "preview", stream, "--out", str(tmp_path / "no" / "gate.jpg"))
+
+    assert (code, out) == (0, f"{stream}.jpg\n")
+    assert err == f"what {stream} saw on a; --url names the moving picture\n"
+    assert (tmp_path / out.strip()).read_bytes()[:2] == b"\xff\xd8"
+    assert elsewhere[:2] == (0, f"{tmp_path / 'gate.jpg'}\n")
+    assert (nowhere[0], "choose another file with --out" in nowhere[2]) == (2, True)
+
+
+def test_what_opens_a_preview_is_printed_only_when_asked_for(jetq, stream, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    saved = jetq("job", "preview", stream)
+    code, out, _err = jetq("job", "preview", stream, "--url")
+    url, header = out.splitlines()
+
+    assert "Bearer" not in saved[1] + saved[2]
+    assert code == 0
+    assert url.endswith(f"/jobs/{stream}/preview")
+    assert header.startswith("Authorization: Bearer ")
+
+
+def test_only_a_stream_has_a_preview(yard, jetq):
+    job = JetQ(yard.url).submit("yard.count", 1, wait_for_node=True)
+
+    code, _out, err = jetq("job", "preview", job.id)
+
+    assert code == 2
+    assert err == f"jetq: only a stream can be looked at, and {job.id} is a task\n"
+
+
+@pytest.mark.parametrize("verb", ["logs", "files", "preview"])
 def test_an_unknown_job_is_one_line(yard, jetq, verb):
     code, out, err = jetq("job", verb, "nobody-knows")
 

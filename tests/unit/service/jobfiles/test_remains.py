@@ -294,6 +294,88 @@ def test_a_folder_that_cannot_be_written_is_one_line(ledger, node, tmp_path):
         list(Remains(ledger, "j").get(tmp_path / "out"))
 
 
+def test_a_stream_that_moved_has_files_on_all_nodes_that_had_it(ledger, node, tmp_path):
+    for name in ("a", "b", "c", "d"):
+        node(name).leave("results-00000001-20261130T120000Z.jsonl", f'{{"on":"{name}"}}\n')
+    moves = [{"at": 1.0, "what": "start", "node": name, "why": "x", "ran": True} for name in ("a", "b", "a", "c")]
+    dropped = {"at": 2.0, "what": "drop", "node": "d", "why": "no frame for 20 s"}
+    ledger.row = replace(JOB, kind="stream", state="RUNNING", nodes=["c", "d"], history=[*moves, dropped])
+
+    found = list(Remains(ledger, "j").get(tmp_path / "out"))
+
+    assert ran_on(ledger.row) == ["b", "a", "d", "c"]
+    assert {row.node: row.got.parent for row in found} == {
+        **{name: tmp_path / "out" / name for name in ("a", "b", "d")},
+        "c": tmp_path / "out",
+    }
+    assert (tmp_path / "out" / "results-00000001-20261130T120000Z.jsonl").read_text() == '{"on":"c"}\n'
+    assert ran_on(replace(ledger.row, nodes=[], started_at=None, state="QUEUED"))[-1] == "d"
+
+
+def test_a_file_that_grows_is_copied_as_it_was_at_one_moment(ledger, node, tmp_path, wait_until):
+    stream = node("b")
+    stream.leave("lines", "")
+    path = stream.folders.files("j") / "lines"
+    over, count = threading.Event(), 0
+
+    def grow() -> None:
+        nonlocal count
+        with path.open("ab", buffering=0) as out:
+            while not over.is_set():
+                count += 1
+                out.write(b"%08d\n" % count)
+
+    writer = threading.Thread(target=grow)
+    writer.start()
+    wait_until(lambda: count > 1000)
+    try:
+        [got] = Remains(ledger, "j").get(tmp_path / "out")
+    finally:
+        over.set()
+        writer.join()
+
+    lines = got.got.read_bytes().split(b"\n")
+    assert lines[:-1] == [b"%08d" % number for number in range(1, len(lines))]
+    assert len(lines) > 1000
+
+
+def test_a_file_that_goes_meanwhile_is_told_and_is_no_fault_of_the_node(ledger, node, tmp_path, monkeypatch):
+    stream = node("b")
+    for name in ("1", "2", "3"):
+        stream.leave(name, name)
+    told: list[str] = []
+    remains = Remains(ledger, "j", told.append)
+    copied = remains.get(tmp_path / "out")
+    first = next(copied)
+    (stream.folders.files("j") / "2").unlink()
+
+    assert [first.file.name, *(row.file.name for row in copied)] == ["1", "3"]
+    assert told == ["2 is not on node b any more"]
+    assert remains.away == {}
+
+
+def test_only_a_stream_that_runs_can_be_looked_at(ledger, node):
+    node("b")
+    with pytest.raises(UsageError, match="only a stream can be looked at, and j is a task"):
+        Remains(ledger, "j").preview()
+
+    ledger.row = replace(JOB, kind="stream", state="QUEUED", nodes=[], reason="no node has room")
+    with pytest.raises(FilesAway, match="there is nothing to see of j: no node has room"):
+        Remains(ledger, "j").preview()
+
+    ledger.row = replace(JOB, kind="stream", state="RUNNING", nodes=["b", "x"])
+    with pytest.raises(FilesAway, match=r"node b shows nothing of that stream: it .*; node x serves no files"):
+        Remains(ledger, "j").preview()
+
+
+def test_a_preview_comes_from_the_node_that_has_the_stream(ledger, node, liar):
+    node("a")
+    liar.answers["/jobs/j/preview?frame=1"] = b"a picture"
+    ledger.row = replace(JOB, kind="stream", state="RUNNING", nodes=["a", "b"])
+
+    assert Remains(ledger, "j").preview() == ("b", b"a picture")
+
+
 @pytest.mark.parametrize("body", [b"", b"no json", b'{"a": 1}', b"[1]", b'[{"name": 3}]'])
 def test_an_answer_that_makes_no_sense_is_told(ledger, liar, body):
     liar.answers["/jobs/j/files"] = body

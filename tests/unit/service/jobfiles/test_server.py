@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -78,6 +80,24 @@ def test_a_file_is_given_whole_or_in_part(ask, asked, status, body):
     headers = {} if asked is None else {"Range": asked}
 
     assert ask(f"/jobs/j/files/{quote('a b#?.txt')}", **headers)[:2] == (status, body)
+
+
+def test_a_file_that_is_made_shorter_while_it_is_sent_ends_the_answer_at_once(server, folders):
+    path = folders.files("j") / "large"
+    with path.open("wb") as out:
+        out.truncate(256 * 1024**2)
+    parts = urlsplit(server.door.url)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+    connection.request("GET", "/jobs/j/files/large", headers={"Authorization": f"Bearer {server.door.token}"})
+    answer = connection.getresponse()
+    answer.read(1024**2)
+    os.truncate(path, 0)
+
+    began_s = time.monotonic()
+    with pytest.raises(http.client.IncompleteRead):
+        answer.read()
+    connection.close()
+    assert time.monotonic() - began_s < 5
 
 
 def test_a_log_is_given_from_an_offset(ask, folders):

@@ -87,6 +87,15 @@ def test_above_the_limit_the_oldest_go_but_not_those_that_run(tmp_path, ledger, 
     assert left(tmp_path) == {"a", "d", "e"}
 
 
+def test_what_a_stream_or_a_gang_left_stays_while_a_part_of_it_runs(tmp_path, ledger, leave):
+    for name in ("yard.gate", "gang", "old"):
+        leave(name, 60, size=100_000)
+
+    sweeper(tmp_path, ledger, max_bytes=0).sweep(["yard.gate.17", "gang.2.0"])
+
+    assert left(tmp_path) == {"yard.gate", "gang"}
+
+
 def test_a_limit_of_jobs_counts_the_smallest_as_well(tmp_path, ledger, leave):
     for number, name in enumerate("edcba"):
         leave(name, 60 * (number + 1))
