@@ -45,13 +45,13 @@ class Kept:
 
 
 class Tally:
-    """Counts what becomes of results. It tells once that they are dropped, and once that they are kept again."""
+    """Counts what becomes of results. It tells once that they wait, are dropped, and are kept again."""
 
     def __init__(self, sink: str) -> None:
         """``sink``: as it is shown."""
         self._sink = sink
         self._now = Kept()
-        self._told = ""
+        self._told = ""  # the last event
         self._told_s = -TELL_S
 
     @property
@@ -69,9 +69,18 @@ class Tally:
     def drop(self, why: str, count: int = 1) -> None:
         """So many were dropped. ``why``: for people, without credentials."""
         self._now = replace(self._now, dropped=self._now.dropped + count, why=why)
-        if not self._told and time.monotonic() - self._told_s >= TELL_S:
-            self._told, self._told_s = why, time.monotonic()
-            _log.warning("sink.drops", sink=self._sink, why=why)
+        self._tell("sink.drops", why)
+
+    def wait(self, why: str) -> None:
+        """Some wait for somebody, and may be kept later."""
+        self._now = replace(self._now, why=why)
+        self._tell("sink.waits", why)
+
+    def _tell(self, event: str, why: str) -> None:
+        graver = not self._told or (self._told, event) == ("sink.waits", "sink.drops")
+        if graver and time.monotonic() - self._told_s >= TELL_S:
+            self._told, self._told_s = event, time.monotonic()
+            _log.warning(event, sink=self._sink, why=why)
 
 
 class Sink(Protocol):

@@ -6,7 +6,6 @@ import random
 import threading
 import time
 from collections import deque
-from dataclasses import replace
 
 from jetq.policy.backoff import pause_s
 from jetq.video.live.lines import as_json, unwritable
@@ -41,9 +40,8 @@ class Webhook:
 
     @property
     def kept(self) -> Kept:
-        """What became of them so far; those that wait are in neither number, and ``why`` says why they do."""
-        now = self._tally.now
-        return replace(now, why=self._fault or now.why)
+        """What became of them so far; those that wait are in neither number."""
+        return self._tally.now
 
     def take(self, seen: Seen) -> None:
         """Let one result wait for the thread."""
@@ -109,6 +107,7 @@ class Webhook:
             self._fault = answer.fault
             if answer.again and not self._closing:
                 self._waiting.extendleft(reversed(batch))
+                self._tally.wait(answer.fault)
                 self._bound()
             else:
                 self._bytes -= sum(map(len, batch))

@@ -129,7 +129,7 @@ def test_credentials_are_sent_and_never_shown(sink, receiver, seen, wait_until, 
     assert not any(word in caplog.text for word in ("hunter", "t0ken"))
 
 
-def test_while_nobody_is_there_the_oldest_are_dropped_and_counted(sink, seen, wait_until, monkeypatch):
+def test_while_nobody_is_there_the_oldest_are_dropped_and_counted(sink, seen, wait_until, monkeypatch, caplog):
     monkeypatch.setattr(webhook, "WAITING", 50)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -138,6 +138,7 @@ def test_while_nobody_is_there_the_oldest_are_dropped_and_counted(sink, seen, wa
         hook.take(seen(number))
     wait_until(lambda: "cannot be reached" in hook.kept.why)
 
+    assert caplog.text.count("sink.drops") + caplog.text.count("sink.waits") == 1
     began_s = time.monotonic()
     hook.close()
     assert time.monotonic() - began_s < 1.2
