@@ -133,6 +133,11 @@ class _Look:
             self._step("stop", stream, owner.node, why)
             self.waiting[stream.id] = f"its camera is on {owner.node}, which {why}"
             return
+        if all(node.leaving for node in self.seating.nodes.values()):
+            # Nobody will ever take it in time, and its node would wait for it in vain.
+            self._step("stop", stream, owner.node, why)
+            self.waiting[stream.id] = f"{owner.node} {why}, and there is no other node"
+            return
         node = self._best(stream)
         if node is not None:
             self.seating.add(stream, node)

@@ -29,7 +29,6 @@ local function seated()
   return seat
 end
 
-local was = node_of(owner)
 if verb == 'start' then
   leave(owner)
   leave(heir)
@@ -55,6 +54,5 @@ local nodes = node_of(owner)
 if heir ~= '' then nodes = nodes .. ' ' .. node_of(heir) end
 call('HSET', key, 'owner', owner, 'heir', heir, 'parts', parts[1] and cjson.encode(parts) or '[]', 'nodes', nodes, 'turn', (j[2] or 0) + 1)
 if owner == '' then call('HSET', key, 'state', 'QUEUED') elseif verb == 'start' then call('HSET', key, 'state', 'ASSIGNED') end
-if owner ~= '' and node_of(owner) ~= was then call('HSET', key, 'attempts', '0') end
 note(id, verb, node, why, verb ~= 'drop' and true)
 return 1

@@ -153,6 +153,20 @@ def test_a_drain_without_room_elsewhere_leaves_streams_where_they_are():
     assert "no node can take it now" in next(iter(there.waiting.values()))
 
 
+def test_where_all_nodes_leave_streams_are_stopped_and_start_again_on_the_first_that_stays():
+    there = fleet(streams=2)
+    there.turn()
+    for name in "ab":
+        there.change(name, leaving="is stopping")
+    there.turn()
+
+    assert (there.count("stop"), there.count("prepare")) == (2, 0)
+    assert all("and there is no other node" in why for why in there.waiting.values())
+    there.change("b", leaving="")
+    there.turn()
+    assert {there.owner(s) for s in there.streams} == {"b"}
+
+
 def test_an_heir_that_shows_no_frame_is_dropped_and_another_node_tried():
     there = fleet(nodes="abc", streams=1)
     there.turns(5)
