@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from jetq.model.stream import Secrets, StreamSpec, changes, wish
 from jetq.policy.seats import Stream, StreamNode
 from jetq.policy.streamcost import guess
 from jetq.policy.streamoffers import Offer, never, offers
+from jetq.service import seeing
 from jetq.service.models import Packed, bring_model, pack_model
 from jetq.store.base import Placed
 from jetq.store.redis import RedisStore
@@ -25,8 +25,6 @@ from jetq.video.cameras import read_cameras
 
 #: Somebody else may change a stream at the same moment: it is read again so often.
 _TRIES = 5
-#: Between two looks for new results (s).
-_LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +73,28 @@ class StreamSide:
         spec, secrets = wish({"uri": uri, **fields})
         stream_id = ids.job_id(job_id) if job_id is not None else ids.new_job_id()
         asked = self._packed(stream_id, spec, secrets)
-        self._admit_streams([asked], wait_for_node=wait_for_node)
+        if not wait_for_node:
+            _admit(asked, self._store.stream_nodes([]))
         return sent(self._store, self._want(asked)[0])
 
     def apply_cameras(self, path: Path | str, *, wait_for_node: bool = False) -> list[Applied]:
         """Want all streams of a list (TOML or CSV), and return what became of each. Those not in it stay as they are.
 
         Raises:
-            UsageError: something in the list is wrong, and nothing was sent. The others: those of :meth:`stream`; what
-                stands in the list before was sent.
+            UsageError: something in the list is wrong, or cannot be had: all of it, and nothing was sent. The others:
+                those of :meth:`stream`; what stands in the list before was sent.
         """
         listed = read_cameras(Path(path))
-        asked = [self._packed(one.id, one.spec, one.secrets) for one in listed]
-        self._admit_streams(asked, wait_for_node=wait_for_node)
+        nodes = None if wait_for_node else self._store.stream_nodes([])
+        asked, wrong = [], []
+        for entry in listed:
+            try:
+                asked.append(self._packed(entry.id, entry.spec, entry.secrets))
+                self._check(asked[-1], nodes)
+            except (UsageError, PublishRefused) as exc:
+                wrong.append(f"{path}:{entry.line}: {exc}")
+        if wrong:
+            raise UsageError("; ".join(wrong))
         applied = []
         for one in asked:
             placed, changed = self._want(one)
@@ -97,29 +104,18 @@ class StreamSide:
         return applied
 
     def results(self, stream_id: str, *, after: str | None = None, timeout: float | None = None) -> Iterator[Seen]:
-        """Yield what a stream sees, as it does, until it has ended.
+        """Yield what a stream sees, as it does, until it has ended. A broker that is away for 30 s is waited for.
 
         Args:
-            after: ``""``: from the oldest result that is kept on; None: new ones only.
+            after: the ``place`` of a result: those that came behind it; ``""``: from the oldest that is kept on (some
+                1000; 100 of those with pictures); None: new ones only.
             timeout: end after so long without a result (s); None: wait for as long as it takes.
 
         Raises:
             NoSuchJob: unknown id. BrokerDown: the broker is away.
+            UsageError: it is no stream, or a bad value.
         """
-        job = Job(self._store, ids.job_id(stream_id))
-        job.row()
-        place = self._store.last_result(stream_id) if after is None else after
-        seen_s = time.monotonic()
-        while True:
-            ended = job.row().ended  # before the look: what came until then is in it
-            place, found = self._store.results(stream_id, place)
-            if found:
-                seen_s = time.monotonic()
-                yield from found
-            elif ended or (timeout is not None and time.monotonic() - seen_s >= timeout):
-                return
-            else:
-                time.sleep(_LOOK_S)
+        return seeing.results(self._store, ids.job_id(stream_id), after=after, timeout=timeout)
 
     def stream_offers(self, stream_id: str) -> list[Offer]:
         """Return what each node offers a stream that runs, or waits, best first.
@@ -127,7 +123,7 @@ class StreamSide:
         Raises:
             UsageError: no live stream has this id.
         """
-        records = self._store.streams()
+        records = self._store.streams(cancels=False)
         mine = next((record for record in records if record.id == stream_id), None)
         if mine is None:
             raise UsageError(f"no stream {stream_id} runs or waits; see `jetq job list --kind stream`")
@@ -137,6 +133,19 @@ class StreamSide:
         """Return a stream whose model is ready to travel."""
         model = pack_model(spec.analyzer, spec.options, self.settings.shared)
         return _Asked(stream_id, replace(spec, options=model.options), secrets, model)
+
+    def _check(self, asked: _Asked, nodes: Sequence[StreamNode] | None) -> None:
+        """Refuse a stream that could not be had as things are now. ``nodes``: None: whatever they are."""
+        if nodes is not None:
+            _admit(asked, nodes)
+        row = self._store.job(asked.id)
+        if row is not None and row.kind != "stream":
+            raise PublishRefused(asked.id, f"the id is in use by other work ({row.name})")
+        before = self._store.wanted(asked.id)
+        if before is None:
+            _check_secrets(asked.spec, asked.secrets)
+        else:
+            changes(asked.id, before[0], asked.spec)
 
     def _want(self, asked: _Asked) -> tuple[Placed, list[str]]:
         stream_id, spec, secrets = asked.id, asked.spec, asked.secrets
@@ -158,15 +167,13 @@ class StreamSide:
             raise PublishUnknown(stream_id) from exc
         raise PublishRefused(stream_id, "somebody else keeps changing it; send it again")
 
-    def _admit_streams(self, asked: Sequence[_Asked], *, wait_for_node: bool) -> None:
-        """Refuse what no node could ever run."""
-        if wait_for_node:
-            return
-        nodes: Sequence[StreamNode] = self._store.stream_nodes([])
-        for one in asked:
-            why = never(_wished(one.id, one.spec), nodes)
-            if why:
-                raise NeverFits(f"{one.id}: {why}")
+
+def _admit(asked: _Asked, nodes: Sequence[StreamNode]) -> None:
+    """Refuse what no node could ever run."""
+    spec = asked.spec
+    wished = Stream(asked.id, guess(spec), spec.cost, spec.required, spec.gpu, spec.mem_bytes, local=spec.camera.local)
+    if why := never(wished, nodes):
+        raise NeverFits(f"{asked.id}: {why}")
 
 
 def _check_secrets(spec: StreamSpec, secrets: Secrets) -> None:
@@ -179,7 +186,3 @@ def _check_secrets(spec: StreamSpec, secrets: Secrets) -> None:
     for shown in (spec.uri, *webhooks):
         if hides(shown) and shown not in secrets:
             raise UsageError(f"the credentials of {shown} are hidden, and it is a new stream: send it with them")
-
-
-def _wished(stream_id: str, spec: StreamSpec) -> Stream:
-    return Stream(stream_id, guess(spec), spec.cost, spec.required, spec.gpu, spec.mem_bytes, local=spec.camera.local)

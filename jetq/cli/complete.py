@@ -46,7 +46,9 @@ def _ask(ask: Callable[[RedisStore], Iterable[str]], ctx: click.Context, found: 
 
 #: The names of all known nodes.
 node_names = _from_cluster(lambda store: store.loaded())
-#: The ids of the newest jobs, newest first.
-job_ids = _from_cluster(lambda store: store.job_ids(NEWEST))
+#: The ids of the newest jobs, newest first, and those of streams, which may be old.
+job_ids = _from_cluster(lambda store: dict.fromkeys([*store.job_ids(NEWEST), *store.stream_ids()]))
+#: The ids of all streams that run or wait.
+stream_ids = _from_cluster(lambda store: store.stream_ids())
 #: The names of all tasks that some node has loaded.
 task_names = _from_cluster(lambda store: sorted({name for names in store.loaded().values() for name in names}))

@@ -12,12 +12,17 @@ from jetq.cli.complete import job_ids, task_names
 from jetq.cli.format import brief, duration, moment, print_fields, print_json, print_table, progress_of, say
 from jetq.cli.jobfiles import files, logs, preview
 from jetq.cli.options import Where, broker_options, json_option
+from jetq.cli.streamview import fields, named, outcome
 from jetq.errors import JobCancelled, JobFailed, NoSuchJob, WaitTimeout
 from jetq.job import Job
 from jetq.model.job import JobRow, JobState
 
 #: What ``--kind`` takes.
 KINDS = ("task", "stream", "gang")
+#: Characters of an outcome; of a stream, which has more to say.
+_WORDS, _STREAM_WORDS = 60, 200
+#: What a cancel says of long jobs that run.
+_ASKED = {"gang": ", its nodes are asked to end it", "stream": ", its node is asked to end it"}
 
 
 @click.group(
@@ -43,7 +48,9 @@ command.add_command(preview)
 @click.option("--state", type=click.Choice([s.value for s in JobState], case_sensitive=False), help="Only these.")
 @click.option("--kind", type=click.Choice(KINDS), help="Only these.")
 @click.option("--name", metavar="TASK", shell_complete=task_names, help="Only jobs of this task.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, help="Look at the newest N.  [default: 1000]")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=1000, help="Look at the newest N, and streams.  [default: 1000]"
+)
 @json_option
 @broker_options
 def list_jobs(
@@ -55,7 +62,7 @@ def list_jobs(
     as_json: bool,
     where: Where,
 ) -> None:
-    """List the newest jobs, newest first, finished ones included."""
+    """List the newest jobs, newest first, finished ones included, and all streams that run or wait."""
     newest = where.ledger().jobs(limit)
     asked = (state, kind, name)
     rows = [
@@ -87,7 +94,7 @@ def show(*, job_id: str, as_json: bool, where: Where) -> None:
     print_fields(
         [
             ("id", row.id),
-            ("name" if row.kind == "gang" else "task", row.name),
+            ("camera" if row.stream else "name" if row.kind == "gang" else "task", row.name),
             ("kind", row.kind),
             ("state", row.state),
             ("nodes" if row.kind == "gang" else "node", row.nodes),
@@ -97,6 +104,7 @@ def show(*, job_id: str, as_json: bool, where: Where) -> None:
             ("finished", moment(row.finished_at)),
             ("took", duration(_took_s(row))),
             ("result", None if row.result is None else brief(row.result, most=2000)),
+            *(fields(row) if row.kind == "stream" else ()),
             ("error", row.error),
             ("reason", None if told else row.reason),
             ("expected", moment(row.expected_at)),
@@ -126,7 +134,8 @@ def wait(
 ) -> int:
     """Wait until jobs have ended and print their results. Exit code 1 if one failed, was cancelled or is not done.
 
-    Of several, all are waited for, and the exit code is that of the first that did not succeed.
+    Of several, all are waited for, and the exit code is that of the first that did not succeed. The stream of a camera
+    ends only if it fails, or somebody cancels it.
     """
     ledger = where.ledger()
     if len(job_ids) == 1:
@@ -169,8 +178,7 @@ def cancel(
             print_json(row.as_json())
             continue
         late = ", it had ended before" if row.state != JobState.CANCELLED.value else ""
-        asked = ", its nodes are asked to end it" if row.kind == "gang" else ", its node is asked to kill it"
-        print(f"{row.id} {row.state}{late if row.ended else asked}")
+        print(f"{row.id} {row.state}{late if row.ended else _ASKED.get(row.kind, ', its node is asked to kill it')}")
 
 
 def finish(job: Job, timeout: float | None, *, as_json: bool) -> int:
@@ -196,16 +204,18 @@ def finish(job: Job, timeout: float | None, *, as_json: bool) -> int:
 
 def _cells(row: JobRow) -> Sequence[object]:
     shown = row.error or row.reason
-    if row.state == JobState.SUCCEEDED.value:
+    if row.kind == "stream":
+        shown = outcome(row)
+    elif row.state == JobState.SUCCEEDED.value:
         shown = brief(row.result) if row.result_kept else row.reason
     return (
         row.id,
-        row.name,
+        named(row),
         row.state,
         row.nodes,
         moment(row.submitted_at),
         duration(_took_s(row)),
-        brief(shown or ""),
+        brief(shown or "", most=_STREAM_WORDS if row.kind == "stream" else _WORDS),
     )
 
 

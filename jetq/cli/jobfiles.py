@@ -12,6 +12,7 @@ from jetq.cli.complete import job_ids
 from jetq.cli.format import moment, print_json, print_table, say
 from jetq.cli.options import Where, broker_options, json_option
 from jetq.errors import UsageError
+from jetq.service import seeing
 from jetq.service.following import as_object, follow, labelled, once
 from jetq.service.jobfiles.folders import folder_name
 from jetq.service.jobfiles.remains import LogLine, Remains
@@ -22,23 +23,34 @@ from jetq.store.redis import RedisStore
     epilog="""\b
 Examples:
   jetq job logs -f ID
-  jetq job logs ID --rank 3"""
+  jetq job logs ID --rank 3
+  jetq job logs -f STREAM --results"""
 )
 @click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended, wherever it moves.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt; 1 is the first.")
 @click.option("--rank", type=click.IntRange(min=0), metavar="R", help="Of a gang: only what this rank wrote.")
+@click.option("--results", is_flag=True, help="Of a stream: what it saw, as lines of JSON.")
 @json_option
 @broker_options
-def logs(*, job_id: str, follow: bool, attempt: int | None, rank: int | None, as_json: bool, where: Where) -> int:
+def logs(
+    *, job_id: str, follow: bool, attempt: int | None, rank: int | None, results: bool, as_json: bool, where: Where
+) -> int:
     """Print what a job printed and logged, from every node that ran it.
 
     The lines go to stdout; where they come from, and which node cannot be asked, to stderr. Exit code 1 if one cannot.
 
     Lines of a gang begin with the rank that wrote them. With -f, and of nodes that cannot be asked, they come from the
     live copy in the ledger: what is written from now on, and the last few thousand lines before.
+
+    Of the results of a stream (--results) the ledger keeps the last 1000, or 100 where they hold pictures.
     """
     ledger = where.ledger()
+    if results:
+        if (attempt, rank) != (None, None):
+            raise UsageError("the results of a stream have no attempts or ranks: leave out --attempt and --rank")
+        _print_results(ledger, job_id, follow=follow)
+        return 0
     row = ledger.job(job_id)
     is_gang = row is not None and row.kind == "gang"
     if rank is not None and not is_gang:
@@ -129,6 +141,16 @@ def preview(*, job_id: str, out: str | None, wants_url: bool, where: Where) -> N
         raise UsageError(f"cannot write {target}: {exc.strerror}; choose another file with --out") from exc
     print(target)
     say(f"what {job_id} saw on {node}; --url names the moving picture")
+
+
+def _print_results(ledger: RedisStore, job_id: str, *, follow: bool) -> None:
+    found = False
+    for seen in seeing.results(ledger, job_id, after="", follow=follow):
+        found = True
+        print_json(seen)
+        sys.stdout.flush()
+    if not found:
+        say("it has seen nothing yet; `jetq job show` says how it is, -f waits")
 
 
 def _print_live(

@@ -61,8 +61,9 @@ def show(*, name: str, as_json: bool, where: Where) -> None:
     row = next((row for row in rows if row.name == name), None)
     if row is None:
         raise NoSuchNode(name, [row.name for row in rows])
+    streams = streams_on(ledger, name)
     if as_json:
-        print_json(row.as_json())
+        print_json({**row.as_json(), "streams": streams})
         return
     print_fields(
         [
@@ -71,6 +72,7 @@ def show(*, name: str, as_json: bool, where: Where) -> None:
             ("why", row.why),
             ("slots", f"{row.used:g} of {row.slots} in use"),
             ("running", row.running),
+            ("streams", streams),
             ("board", row.board),
             ("address", row.address),
             ("labels", row.labels),
@@ -137,6 +139,11 @@ def forget(*, name: str, as_json: bool, where: Where) -> None:
         print_json({"name": name, "state": "forgotten"})
     else:
         print(f"{name} forgotten")
+
+
+def streams_on(ledger: RedisStore, name: str) -> list[str]:
+    """Return the ids of the streams that a node has, or is about to have, by name."""
+    return sorted(row.id for row in ledger.live_streams() if name in row.nodes)
 
 
 def _wait_for_drain(ledger: RedisStore, name: str) -> str:

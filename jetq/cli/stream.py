@@ -3,29 +3,62 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from jetq.cli.complete import node_names, stream_ids
 from jetq.cli.format import print_json, say
 from jetq.cli.options import Where, broker_options, byte_count, json_option, words
 from jetq.client import JetQ
 from jetq.errors import UsageError
+from jetq.model.credentials import redact
 from jetq.model.stream import ANALYZERS, SINKS
 
 
+class StreamCommand(click.Command):
+    """A command whose refusals repeat no password of an address on its command line."""
+
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        """Read the command line."""
+        with _redacted():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it."""
+        with _redacted():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _redacted() -> Iterator[None]:
+    try:
+        yield
+    except click.UsageError as exc:
+        raise click.UsageError(redact(exc.format_message()), exc.ctx) from None
+
+
 @click.command(
+    cls=StreamCommand,
     epilog="""\b
 Examples:
   jetq stream rtsp://admin:secret@192.168.1.20/stream1 --id gate --fps 15
   jetq stream test:ball --analyzer snapshot --option every=50
   jetq stream v4l2:/dev/video0 --node orin-2 --sink jsonl --sink mp4
-  jetq stream --from cameras.toml"""
+  jetq stream --from cameras.toml""",
 )
 @click.argument("uri", required=False)
 @click.option("--from", "listed", type=Path, metavar="FILE", help="A list of cameras (.toml or .csv) instead of URI.")
-@click.option("--id", "job_id", metavar="ID", help="The stream's id: sent again, only what differs is changed.")
+@click.option(
+    "--id",
+    "job_id",
+    metavar="ID",
+    shell_complete=stream_ids,
+    help="The stream's id: sent again, only what differs is changed.",
+)
 @click.option(
     "--analyzer",
     metavar="A",
@@ -38,7 +71,12 @@ Examples:
 @click.option("--cost", type=float, metavar="C", help="Slots that it holds.  [default: measured]")
 @click.option("--size", metavar="WxH", help="What a local camera is asked for.")
 @click.option("--label", "labels", multiple=True, metavar="L", help="Its node must carry it; may be repeated.")
-@click.option("--node", metavar="NAME", help="The node that it must run on; a local camera hangs there.")
+@click.option(
+    "--node",
+    metavar="NAME",
+    shell_complete=node_names,
+    help="The node that it must run on; a local camera hangs there.",
+)
 @click.option("--gpu", is_flag=True, help="It holds its node's GPU.")
 @click.option("--mem", "mem_bytes", type=byte_count, default="0", metavar="SIZE", help="Memory that it needs.")
 @click.option(
@@ -58,8 +96,7 @@ def command(uri: str | None, listed: Path | None, where: Where, as_json: bool, *
     wait_for_node = flags.pop("wait_for_node")
     client = JetQ.over(where.settings())
     if listed is not None:
-        given = [name for name, value in flags.items() if value not in (None, (), False, 0)]
-        if uri is not None or given:
+        if uri is not None or _given(flags, but=("mem_bytes",)) or flags["mem_bytes"]:
             raise UsageError("--from FILE holds all of its streams: write what they share under [defaults] there")
         _apply(client, listed, wait_for_node=wait_for_node, as_json=as_json)
         return 0
@@ -88,13 +125,22 @@ def _apply(client: JetQ, path: Path, *, wait_for_node: bool, as_json: bool) -> N
 
 def _fields(flags: dict[str, Any]) -> dict[str, Any]:
     """Return flags as fields of a stream; those that were left out stay so."""
-    fields = {name: value for name, value in flags.items() if value not in (None, (), False)}
+    fields = _given(flags)
     fields["gpu"] = int(flags["gpu"])
     if "hot_fps" in fields:
         fields["hot_fps"] = [_number(step) for step in fields["hot_fps"].split(",")]
     if "options" in fields:
         fields["options"] = dict(_option(text) for text in fields["options"])
     return fields
+
+
+def _given(flags: dict[str, Any], *, but: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the flags that were written; 0 is a value."""
+    return {
+        name: value
+        for name, value in flags.items()
+        if name not in but and value is not None and value is not False and value != ()
+    }
 
 
 def _option(text: str) -> tuple[str, Any]:

@@ -14,6 +14,7 @@ from jetq.broker.folder import UpFolder, UpState
 from jetq.cli import web
 from jetq.cli.format import print_fields, print_json, say
 from jetq.cli.options import Where, json_option
+from jetq.cli.worker import check_streams
 from jetq.config import Settings
 from jetq.errors import UsageError
 from jetq.service.background import in_background
@@ -65,6 +66,7 @@ def command(
     environ = {key: value for key, value in os.environ.items() if key not in ("JETQ_SLOTS", "JETQ_NODE")}
     given = {"dir": dir_, "app_dir": app_dir, "broker_url": broker, "cluster": cluster}
     settings = Settings.from_environ(environ, **{k: v for k, v in given.items() if v is not None})
+    check_streams(settings)
     if settings.app_dir and not (settings.app_dir / "tasks").is_dir():
         raise UsageError(f"--app-dir {settings.app_dir} has no tasks/ folder; `jetq init DIR` writes an example")
     if listen and settings.broker_url:

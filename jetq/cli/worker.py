@@ -15,6 +15,8 @@ from jetq.cli._lane import make_app
 from jetq.cli.options import Where, broker_options
 from jetq.config import EXPORTED, Settings
 from jetq.errors import UsageError
+from jetq.model.camera_uri import check_allowed
+from jetq.policy import decode
 from jetq.service.facts import choose_name, own_labels
 from jetq.service.guard import ORPHANED, REJOINS, is_guarded
 
@@ -42,6 +44,17 @@ Examples:
     metavar="PATTERN",
     help="Gangs may run only such commands here, for example 'python train.py *'.  [JETQ_GANG_ALLOW]",
 )
+@click.option(
+    "--stream-allow",
+    multiple=True,
+    metavar="PATTERN",
+    help="Streams may open only such cameras here: /data/clips, 'rtsp://192.168.1.*', 'csi:*'.  [JETQ_STREAM_ALLOW]",
+)
+@click.option(
+    "--decode",
+    metavar="N",
+    help="1080p30 streams that the decoder takes: 20, or h264=12,h265=20; default: by its board.  [JETQ_DECODE]",
+)
 @click.option("--pool", type=click.Choice(["fork", "spawn"]), help="How task processes start.  [JETQ_POOL]")
 @click.option(
     "--http",
@@ -56,6 +69,7 @@ def command(
     labels: tuple[str, ...],
     also_queues: tuple[str, ...],
     gang_allow: tuple[str, ...],
+    stream_allow: tuple[str, ...],
     **flags: Any,
 ) -> int:
     """Run one node until it is stopped (Ctrl-C or SIGTERM; twice: without waiting for what runs).
@@ -64,7 +78,13 @@ def command(
     that runs in --dir.
     """
     settings = check_flags(
-        where, node=name, labels=labels or None, also_queues=also_queues or None, gang_allow=gang_allow or None, **flags
+        where,
+        node=name,
+        labels=labels or None,
+        also_queues=also_queues or None,
+        gang_allow=gang_allow or None,
+        stream_allow=stream_allow or None,
+        **flags,
     )
     if is_guarded():
         return run_agent(settings)
@@ -89,6 +109,7 @@ def check_flags(where: Where, **flags: Any) -> Settings:
         raise UsageError(
             f"JETQ_SLOTS={several} is for the nodes of `jetq up`; give this one node a number with --slots"
         )
+    check_streams(settings)
     own_labels(settings.labels)
     if settings.node is not None:
         ids.node_name(settings.node)
@@ -98,6 +119,17 @@ def check_flags(where: Where, **flags: Any) -> Settings:
     if settings.app is not None and not all(settings.app.partition(":")):
         raise UsageError(f"--app {settings.app!r}: write PACKAGE.MODULE:NAME, for example shop.celery:app")
     return settings
+
+
+def check_streams(settings: Settings) -> None:
+    """Check what a node, or those of `jetq up`, are told about streams.
+
+    Raises:
+        UsageError: a bad value; the message says what to do.
+    """
+    decode.budget("", settings.decode)
+    for entry in settings.stream_allow:
+        check_allowed(entry)
 
 
 def become_guard(settings: Settings, node: str) -> None:

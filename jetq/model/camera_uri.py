@@ -109,6 +109,25 @@ def allowed(camera: CameraUri, stream_allow: Sequence[str], *, real_path: str | 
     )
 
 
+def check_allowed(entry: str) -> None:
+    """Check one entry of a list of what streams may open.
+
+    Raises:
+        UsageError: it could never allow anything.
+    """
+    if take_apart(entry)[1] is not None:
+        raise UsageError("a list of what streams may open holds no credentials: they are not compared")
+    plain = re.split(r"[*?]", entry, maxsplit=1)[0]
+    starts = [f"{scheme}:" for scheme in EXAMPLES]
+    named = any(plain.startswith(start) for start in starts)
+    if entry.startswith("/") or named or (plain != entry and any(start.startswith(plain) for start in starts)):
+        return
+    raise UsageError(
+        f"{entry!r:.80} allows nothing: write a folder (/data/clips) or a pattern of addresses, for example "
+        "'rtsp://192.168.1.*', 'csi:*' or 'test:*'"
+    )
+
+
 def picture_size(text: str) -> tuple[int, int]:
     """Return width and height that ``WIDTHxHEIGHT`` names.
 

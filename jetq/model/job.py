@@ -64,7 +64,8 @@ class JobRow:
     progress: dict[str, Any] | None = None  # {"step", "total", "metrics"}, as the job last said
     exit_code: int | None = None  # of the rank that failed first; 0: the gang ended well
     tail: list[str] = field(default_factory=list)  # the last lines of that rank
-    telemetry: dict[str, Any] | None = None  # of a stream: its state, rates, latency ...; as its node last said
+    telemetry: dict[str, Any] | None = None  # of a stream, as its node last said (docs/streams.md), age_s ago
+    stream: dict[str, Any] | None = None  # {"spec", "version", "owner", "heir": ids of its seats}
     result_kept: bool = True  # False: it returned something that the ledger does not keep; ``reason`` says why
 
     @property

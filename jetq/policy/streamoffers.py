@@ -20,6 +20,7 @@ class Offer:
     price: float  # how full the node would be of what it is worth; the least one wins
     hot: bool  # comes after all that are not
     why_not: str  # it cannot be started there now; "": it can
+    seat: str = ""  # owner or heir: it is there already
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -41,9 +42,15 @@ def offers(stream: Stream, streams: Sequence[Stream], nodes: Sequence[StreamNode
                 seating.price(stream, node.name),
                 node.hot,
                 seating.why_not(stream, node.name),
+                _seat(stream, node.name),
             )
         )
     return sorted(found, key=lambda offer: (bool(offer.why_not), offer.hot, offer.price, offer.node))
+
+
+def _seat(stream: Stream, node: str) -> str:
+    seats = {"owner": stream.owner, "heir": stream.heir}
+    return next((name for name, seat in seats.items() if seat is not None and seat.node == node), "")
 
 
 def never(stream: Stream, nodes: Sequence[StreamNode]) -> str:

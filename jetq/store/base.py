@@ -200,7 +200,7 @@ class Reader(Protocol):
         ...
 
     def jobs(self, limit: int = 1000) -> list[JobRow]:
-        """Return the newest jobs, newest first, ended ones included."""
+        """Return the newest jobs, newest first, ended ones included, and all streams that have not ended."""
         ...
 
     def nodes(self) -> list[NodeRow]:

@@ -187,19 +187,25 @@ class RedisStore(LeaderSide, GangSide, MemberSide, StreamSide, Blobs):
         return next(iter(self._rows([job_id])), None)
 
     def jobs(self, limit: int = 1000) -> list[JobRow]:
-        """Return the newest jobs, newest first."""
-        return self._rows(self.job_ids(limit))
+        """Return the newest jobs, newest first, and all streams that have not ended."""
+        return self._rows(list(dict.fromkeys([*self.job_ids(limit), *reversed(self.stream_ids())])))
+
+    def live_streams(self) -> list[JobRow]:
+        """Return all streams that have not ended, the oldest first."""
+        return self._rows(self.stream_ids())
 
     def _rows(self, job_ids: Sequence[str]) -> list[JobRow]:
         """Return the jobs that are known."""
-        answers = self._read_all(*(("HGETALL", f"{self.prefix}job:{job_id}") for job_id in job_ids))
+        asked_for = [("HGETALL", f"{self.prefix}job:{job_id}") for job_id in job_ids]
+        (seconds, micros), *answers = self._read_all(("TIME",), *asked_for)
+        now_s = int(seconds) + int(micros) / 1e6
         records = {job_id: fields_of(got) for job_id, got in zip(job_ids, answers, strict=True) if got}
         asked = {record["name"] for record in records.values() if rows.waits_for_task(record)}
         knowers = {name: str(self.knowers(name)) for name in asked}
         for record in records.values():
             if rows.waits_for_task(record):
                 record["knowers"] = knowers[record["name"]]
-        return [rows.job_row(job_id, record) for job_id, record in records.items()]
+        return [rows.job_row(job_id, record, now_s) for job_id, record in records.items()]
 
     def job_ids(self, limit: int) -> list[str]:
         """Return the ids of the newest jobs, newest first."""

@@ -24,8 +24,8 @@ _EXPLAINED = {
 USUAL_KIND = "task"
 
 
-def job_row(job_id: str, h: Mapping[str, str]) -> JobRow:
-    """Return the row of one record."""
+def job_row(job_id: str, h: Mapping[str, str], now_s: float | None = None) -> JobRow:
+    """Return the row of one record. ``now_s``: Redis clock, for streams."""
     return JobRow(
         id=job_id,
         kind=h.get("kind", USUAL_KIND),
@@ -44,9 +44,24 @@ def job_row(job_id: str, h: Mapping[str, str]) -> JobRow:
         progress=_json(h.get("progress")),
         exit_code=0 if _json(h.get("result")) == {"code": 0} and "spec" in h else _whole(h.get("exit_code")),
         tail=_json(h.get("tail")) or [],
-        telemetry=_json(h.get("telemetry")) if h.get("kind") == "stream" else None,
+        telemetry=_telemetry(h, now_s) if h.get("kind") == "stream" else None,
+        stream=_stream(h) if h.get("kind") == "stream" and "spec" in h else None,
         result_kept=not h.get("unkept"),
     )
+
+
+def _telemetry(h: Mapping[str, str], now_s: float | None) -> dict[str, Any] | None:
+    """Return what a stream's node last said of it, and how long ago that was."""
+    told: dict[str, Any] | None = _json(h.get("telemetry"))
+    told_at = _float(h.get("told_at"))
+    if told is None or told_at is None or now_s is None:
+        return told
+    return {**told, "age_s": round(max(0.0, now_s - told_at), 1)}
+
+
+def _stream(h: Mapping[str, str]) -> dict[str, Any]:
+    seats = {seat: h.get(seat) or None for seat in ("owner", "heir")}
+    return {"spec": _json(h["spec"]), "version": int(h.get("version") or 1), **seats}
 
 
 def node_row(name: str, h: Mapping[str, str], *, used: float, now_s: float, speed: dict[str, float]) -> NodeRow:

@@ -7,13 +7,31 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from jetq.model.charge import Charge
+from jetq.model.job import JobRow
 from jetq.model.needs import Needs
 from jetq.policy.seats import StreamNode
 from jetq.policy.streamrooms import StreamRecord
 from jetq.policy.streams import Step
 
-#: One result of a stream: at (Unix, s), n, score, boxes, stream, token, the analyzer's values, jpeg (base 64) if any.
+#: One result of a stream: at (Unix, s), n, score, boxes, stream, token, the analyzer's values, jpeg (base 64) if any,
+#: and place: whoever goes on from it misses nothing.
 Seen = dict[str, Any]
+
+
+class Sights(Protocol):
+    """What whoever reads results asks."""
+
+    def job(self, job_id: str) -> JobRow | None:
+        """Return one job, or None."""
+        ...
+
+    def results(self, job_id: str, after: str = "", limit: int = 500) -> tuple[str, list[Seen]]:
+        """Return what a stream has seen since, and the place to go on from ("": the oldest that is kept)."""
+        ...
+
+    def last_result(self, job_id: str) -> str:
+        """Return the place of the newest result, "" where there is none: who goes on from it sees new ones only."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

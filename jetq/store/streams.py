@@ -53,6 +53,10 @@ class StreamSide(Link):
             return None
         return StreamSpec.from_json(json.loads(record["spec"])), record["digest"]
 
+    def stream_ids(self) -> list[str]:
+        """Return the ids of all streams that have not ended, the oldest first."""
+        return [text(job) for job in self._read("ZRANGE", f"{self.prefix}streams", 0, -1)]
+
     def results(self, job_id: str, after: str = "", limit: int = 500) -> tuple[str, list[Seen]]:
         """Return what a stream has seen since, and the place to go on from ("": the oldest that is kept)."""
         begin = f"({after}" if after else "-"
@@ -60,7 +64,7 @@ class StreamSide(Link):
         seen = []
         for entry, pairs in rows or ():
             after = text(entry)
-            seen.append(cast(Seen, json.loads(fields_of(pairs)["r"])))
+            seen.append(cast(Seen, {**json.loads(fields_of(pairs)["r"]), "place": after}))
         return after, seen
 
     def last_result(self, job_id: str) -> str:
@@ -70,9 +74,13 @@ class StreamSide(Link):
 
     # The leader -----------------------------------------------------------------------------------------------------
 
-    def streams(self) -> list[StreamRecord]:
-        """Return all streams that have not ended."""
-        names = [text(x) for x in self._read("ZRANGE", f"{self.prefix}streams", 0, -1)]
+    def streams(self, *, cancels: bool = True) -> list[StreamRecord]:
+        """Return all streams that have not ended.
+
+        Args:
+            cancels: those that this version cannot read, and so nobody could keep.
+        """
+        names = self.stream_ids()
         if not names:
             return []
         records = self._records(names)
@@ -90,7 +98,8 @@ class StreamSide(Link):
                 found.append(stream_record(job, record, owner, heir))
             except (UsageError, TypeError, ValueError, KeyError) as exc:  # of another version; it holds up no other
                 why = f"this version of jetq cannot read what it asks for: {exc}"
-                self._run("cancel", job, why, *seed(), self._ttl_s)
+                if cancels:
+                    self._run("cancel", job, why, *seed(), self._ttl_s)
         return found
 
     def stream_nodes(self, streams: Sequence[StreamRecord]) -> list[StreamNode]:

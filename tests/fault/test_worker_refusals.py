@@ -20,6 +20,9 @@ from jetq.model.beat import NodeFacts
         (("--app-dir", "/nowhere/at/all"), "has no tasks/ folder"),
         (("--app", "shop"), "write PACKAGE.MODULE:NAME"),
         (("--broker", "http://127.0.0.1"), "http"),
+        (("--decode", "much"), "a decode budget is so many 1080p30 streams: 20, or h264=12,h265=20; not 'much'"),
+        (("--decode", "av1=4"), "a decode budget is"),
+        (("--stream-allow", "clips"), "'clips' allows nothing: write a folder (/data/clips) or a pattern"),
     ],
 )
 def test_a_bad_flag_is_one_line(run_worker, flags, line):
@@ -36,6 +39,11 @@ def test_an_unknown_variable_is_refused_with_the_nearest(run_worker):
 
     assert done.returncode == 2
     assert "did you mean JETQ_SLOTS?" in done.stderr
+
+
+def test_what_nodes_are_told_of_streams_may_come_from_the_environment(run_worker):
+    assert "a decode budget is" in run_worker(JETQ_DECODE="much").stderr
+    assert "'rtsp' allows nothing" in run_worker(JETQ_STREAM_ALLOW="/data,rtsp").stderr
 
 
 def test_slots_of_several_nodes_are_not_one_workers(run_worker):

@@ -27,7 +27,7 @@ if live then
 end
 local t = now()
 call('HSET', key, 'kind', 'stream', 'name', A[3], 'state', 'QUEUED', 'at', stamp(t), 'gen', '0', 'node', '', 'max', '0', 'attempts', '0')
-call('HDEL', key, 'finished_at', 'started_at', 'error', 'result', 'reason', 'owner', 'heir', 'parts', 'nodes', 'telemetry', 'cancel_asked')
+call('HDEL', key, 'finished_at', 'started_at', 'error', 'result', 'reason', 'owner', 'heir', 'parts', 'nodes', 'telemetry', 'told_at', 'cancel_asked')
 call('PERSIST', key)
 call('PERSIST', P .. 'results:' .. id)
 call('SET', P .. 'msg:' .. id, A[6])

@@ -12,20 +12,21 @@ if m[1] ~= 'RUNNING' or m[2] ~= A[2] then return { -1 } end
 local key = P .. 'job:' .. m[3]
 local g = call('HMGET', key, 'state', 'owner', 'heir', 'version', 'started_at')
 if not g[1] or TERMINAL[g[1]] or (g[2] ~= A[1] and g[3] ~= A[1]) then return { -1 } end
-call('HSET', seat, 'telemetry', A[4])
+local t = stamp(now())
+call('HSET', seat, 'telemetry', A[4], 'told_at', t)
 if A[5] ~= '' then call('HSET', seat, 'load', A[5]) end
 if A[3] == '1' and not m[5] then
-  call('HSET', seat, 'ready_at', stamp(now()))
+  call('HSET', seat, 'ready_at', t)
   ring()
 elseif A[3] ~= '1' and m[5] then
   call('HDEL', seat, 'ready_at')
 end
 local owns = g[2] == A[1]
 if owns then
-  call('HSET', key, 'telemetry', A[4])
+  call('HSET', key, 'telemetry', A[4], 'told_at', t)
   if A[5] ~= '' then call('HSET', key, 'load', A[5]) end
   if g[1] ~= 'RUNNING' then call('HSET', key, 'state', 'RUNNING') end
-  if not g[5] then call('HSET', key, 'started_at', stamp(now())) end
+  if not g[5] then call('HSET', key, 'started_at', t) end
   for i = 7, #A do call('XADD', P .. 'results:' .. m[3], 'MAXLEN', '~', A[6], '*', 'r', A[i]) end
 end
 return { 1, owns and '1' or '', g[4], call('HGET', P .. 'node:' .. m[4], 'metrics') or '' }

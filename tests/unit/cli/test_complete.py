@@ -45,6 +45,20 @@ def test_names_of_nodes_tasks_and_jobs_are_completed(yard, complete, jetq):
     assert complete("job", "cancel", jobs[0], "") == ([jobs[1]], "")
 
 
+def test_streams_are_completed(yard, complete, jetq):
+    yard.node("pine", 4, "video", tasks=("yard.count", "stream.run"))
+    jetq("stream", "test:ball", "--id", "gate")
+    task = jetq("submit", "yard.count")[1].strip()
+
+    assert complete("route", "--stream", "") == (["gate"], "")
+    assert complete("stream", "test:ball", "--id", "g") == (["gate"], "")
+    assert complete("stream", "test:ball", "--node", "") == (["pine"], "")
+    assert complete("stream", "test:ball", "--analyzer", "mo") == (["motion"], "")
+    assert complete("stream", "test:ball", "--sink", "") == (["jsonl", "mp4", "webhook"], "")
+    assert complete("job", "show", "") == ([task, "gate"], "")
+    assert complete("job", "logs", "g") == (["gate"], "")
+
+
 def test_the_flags_given_so_far_name_the_cluster(yard, complete, monkeypatch):
     yard.node("pine")
     monkeypatch.delenv("JETQ_BROKER_URL")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetq.errors import UsageError
-from jetq.model.camera_uri import EXAMPLES, allowed, parse
+from jetq.model.camera_uri import EXAMPLES, allowed, check_allowed, parse
 from jetq.model.credentials import put_together
 
 
@@ -122,3 +122,23 @@ def test_a_link_leads_out_of_no_folder():
     assert allowed(camera, ["/data"], real_path="/data/x.mp4") == ""
     assert allowed(camera, ["/data"], real_path="/etc/shadow")
     assert allowed(camera, ["file:/data/*"], real_path="/etc/shadow")
+
+
+@pytest.mark.parametrize(
+    "entry", ["/data", "*", "rtsp*", "rtsp://192.168.1.*", "csi:*", "file:/data/*", "test:*", "?tsp://x"]
+)
+def test_a_list_of_what_streams_may_open_takes_folders_and_patterns(entry):
+    check_allowed(entry)
+
+
+@pytest.mark.parametrize("entry", ["", "clips", "./clips", "rtsp", "ftp://x/*", "192.168.1.*", "x*"])
+def test_an_entry_that_could_allow_nothing_is_refused(entry):
+    with pytest.raises(UsageError, match="allows nothing"):
+        check_allowed(entry)
+
+
+def test_a_list_of_what_streams_may_open_holds_no_credentials():
+    with pytest.raises(UsageError, match="no credentials") as caught:
+        check_allowed("rtsp://admin:hunter22@cam/*")
+
+    assert "hunter22" not in str(caught.value)
