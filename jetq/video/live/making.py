@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jetq.errors import JetqError
 from jetq.model.credentials import Secret
 from jetq.model.stream import StreamSpec
-from jetq.video.live.aside import Aside
+from jetq.video.live.aside import CLOSE_S, Aside
 from jetq.video.live.lines import Lines
 from jetq.video.live.posting import Receiver
 from jetq.video.live.segments import Segments
@@ -36,6 +37,15 @@ def make_sinks(spec: StreamSpec, secrets: Mapping[str, Secret], folder: Path, *,
         files_max_bytes: of all that jobs have left on the node; the sinks take shares of it.
     """
     return [_make(name, spec, secrets, folder, files_max_bytes) for name in spec.sinks]
+
+
+def close_sinks(sinks: Sequence[Sink]) -> None:
+    """Keep what is in hand, of all at once: together they take no longer than the slowest."""
+    closing = [threading.Thread(target=sink.close, name="close", daemon=True) for sink in sinks]
+    for thread in closing:
+        thread.start()
+    for thread in closing:
+        thread.join(CLOSE_S * 1.5)
 
 
 def _make(name: str, spec: StreamSpec, secrets: Mapping[str, Secret], folder: Path, files_max_bytes: int) -> Sink:

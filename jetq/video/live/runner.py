@@ -25,7 +25,7 @@ from jetq.video.analyzers.base import Analyzer, Result
 from jetq.video.analyzers.look import look
 from jetq.video.capture.base import Capture, Grabbed
 from jetq.video.capture.chain import open_camera
-from jetq.video.live.making import make_sinks
+from jetq.video.live.making import close_sinks, make_sinks
 from jetq.video.live.pace import Latency, Newest, Pace, Rate
 from jetq.video.live.preview import Preview
 from jetq.video.live.sink import Seen, Sink
@@ -72,8 +72,7 @@ class Runner:
             how, why = ("hopeless" if exc.hopeless else "broken"), str(exc)
         except JetqError as exc:  # what was asked for cannot be had, whoever tries
             how, why = "hopeless", str(exc)
-        for sink in self._sinks:
-            sink.close()
+        close_sinks(self._sinks)
         self._preview.close()
         self._send({"end": how, "why": self._clean(why)})
 

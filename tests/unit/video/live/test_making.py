@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 
 from jetq.model.stream import StreamSpec, wish
-from jetq.video.live.making import make_sinks
+from jetq.video.live.making import close_sinks, make_sinks
 from jetq.video.live.sink import Kept
 
 SPACE = 2 * 1024**3
@@ -30,6 +31,20 @@ def test_no_sink_is_no_sink_and_touches_nothing(tmp_path):
     assert make_sinks(StreamSpec("test:ball"), {}, tmp_path / "files", files_max_bytes=SPACE) == []
     assert make_sinks(StreamSpec("test:ball", sinks=("jsonl",)), {}, tmp_path / "files", files_max_bytes=0)
     assert not (tmp_path / "files").exists()
+
+
+def test_receivers_that_hang_end_together(tmp_path, receiver, seen):
+    receiver.orders = ["hang"] * 9
+    spec = StreamSpec("test:ball", sinks=(*(f"webhook:{receiver.address}{n}" for n in range(4)), "mp4"))
+    sinks = make_sinks(spec, {}, tmp_path, files_max_bytes=SPACE)
+    for sink in sinks:
+        sink.take(seen(1))
+    began_s = time.monotonic()
+    close_sinks(sinks)
+
+    assert time.monotonic() - began_s < 1.9
+    assert [sink.kept.dropped for sink in sinks] == [1, 1, 1, 1, 0]
+    assert sinks[-1].kept == Kept(1, 0, "")
 
 
 def test_a_webhook_whose_credentials_are_missing_says_so_for_each_result(tmp_path, seen):

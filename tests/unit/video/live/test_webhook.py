@@ -165,7 +165,7 @@ def test_memory_is_bounded(sink, receiver, seen, wait_until, monkeypatch):
     many = tuple((n, n, n, n) for n in range(300))
     for number in range(1, 21):
         hook.take(seen(number, boxes=many))
-    wait_until(lambda: hook.kept.kept)
+    wait_until(lambda: hook.kept.kept + hook.kept.dropped == 20)
 
     assert hook.kept.dropped > 5
     assert numbers(receiver)[-1] == 20
