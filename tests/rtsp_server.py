@@ -41,14 +41,19 @@ def launch(camera: dict[str, Any]) -> str:
 def auth(user: str, password: str, *, digest: bool) -> GstRtspServer.RTSPAuth:
     """Return who may watch."""
     keeper = GstRtspServer.RTSPAuth()
-    token = GstRtspServer.RTSPToken()
-    token.set_string("media.factory.role", "watcher")
     if digest:
         keeper.set_supported_methods(digest_method())
-        keeper.add_digest(user, password, token)
+        keeper.add_digest(user, password, watcher())
     else:
-        keeper.add_basic(GstRtspServer.RTSPAuth.make_basic(user, password), token)
+        keeper.add_basic(GstRtspServer.RTSPAuth.make_basic(user, password), watcher())
     return keeper
+
+
+def watcher() -> GstRtspServer.RTSPToken:
+    """Return what whoever may watch is given."""
+    token = GstRtspServer.RTSPToken()
+    token.set_string("media.factory.role", "watcher")
+    return token
 
 
 def digest_method() -> Any:
@@ -65,7 +70,9 @@ def main(plan: dict[str, Any]) -> None:
     server.set_service(str(plan["port"]))
     keeper = auth(plan["user"], plan["password"], digest=plan["digest"]) if plan["user"] else None
     if plan["tls"]:
-        keeper = keeper or GstRtspServer.RTSPAuth()
+        if keeper is None:
+            keeper = GstRtspServer.RTSPAuth()
+            keeper.set_default_token(watcher())
         keeper.set_tls_certificate(Gio.TlsCertificate.new_from_file(plan["tls"]))
     if keeper is not None:
         server.set_auth(keeper)
@@ -73,7 +80,7 @@ def main(plan: dict[str, Any]) -> None:
         factory = GstRtspServer.RTSPMediaFactory()
         factory.set_launch(launch(camera))
         factory.set_shared(True)
-        if plan["user"]:
+        if keeper is not None:
             allowed = GstRtspServer.RTSPPermissions()
             for what in ("media.factory.access", "media.factory.construct"):
                 allowed.add_permission_for_role("watcher", what, True)

@@ -6,6 +6,8 @@ from urllib.parse import quote
 
 from jetq.video.capture.base import Source
 
+#: Addresses that do not say how fast a camera is; what libraries say of them is a guess.
+WEB = frozenset({"http", "https"})
 #: A camera that does not answer so long (s), at the start of a connection, is not there.
 ANSWER_S = 5.0
 #: What an address may hold as it is (RFC 3986, without the single quote). All else is written as %XX, which servers

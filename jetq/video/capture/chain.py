@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from importlib import import_module
 from urllib.parse import urlsplit
 
-from jetq.errors import CameraFault
+from jetq.errors import CameraFault, UsageError
 from jetq.model.camera_uri import picture_size
 from jetq.model.credentials import Secret, put_together, redact
 from jetq.model.stream import StreamSpec
@@ -45,6 +45,7 @@ _HOME = {
 }
 #: What such a module may miss on a machine, and what people call it.
 _LIBRARIES = {"cv2": "OpenCV", "av": "PyAV", "numpy": "NumPy"}
+_RTSP = ("rtsp", "rtsps")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -57,27 +58,31 @@ def open_camera(spec: StreamSpec, secret: Secret | None) -> Capture:
     """
     shown, secrets = spec.uri, [] if secret is None else [secret]
     size = picture_size(spec.size) if spec.size else None
-    source = Source(spec.camera, put_together(shown, secret), size, spec.loop, spec.stall_s)
     try:
+        source = Source(spec.camera, put_together(shown, secret), size, spec.loop, spec.stall_s)
         with ExitStack() as asking:
             return _first_that_opens(_asked(source, asking), asking)
+    except UsageError as exc:
+        raise CameraFault(str(exc)) from exc
     except CameraFault as exc:
         raise CameraFault(f"{shown}: {redact(str(exc), secrets)}", hopeless=exc.hopeless) from None
 
 
 def _first_that_opens(source: Source, asking: ExitStack) -> Capture:
     names = CHAINS[source.camera.scheme]
-    why: list[str] = []
+    faults: list[CameraFault] = []
     for name in names:
-        if name == names[-1]:
-            asking.close()  # some cameras take one connection at a time
         try:
             return _opener(name)(source)
         except CameraFault as exc:
-            if len(names) == 1:
-                raise
-            why.append(f"{name}: {exc}")
-    raise CameraFault("; ".join(why))
+            faults.append(exc)
+    if source.camera.scheme in _RTSP:
+        asking.close()  # a camera that takes one connection at a time had ours
+        with suppress(CameraFault):
+            return _opener(names[-1])(source)
+    if len(names) == 1:
+        raise faults[0]
+    raise CameraFault("; ".join(f"{name}: {fault}" for name, fault in zip(names, faults, strict=True)))
 
 
 def _asked(source: Source, asking: ExitStack) -> Source:
@@ -90,8 +95,8 @@ def _asked(source: Source, asking: ExitStack) -> Source:
         CameraFault: it is not there, or refuses; no library would get further, or say why in plain words.
     """
     scheme, place = source.camera.scheme, source.camera.place
-    if scheme in ("rtsp", "rtsps"):
-        codec, line = ask(source.address)
+    if scheme in _RTSP:
+        codec, line = ask(source.address, within_s=ANSWER_S)
         asking.enter_context(line)
         return replace(source, codec=codec)
     if scheme in _PORTS:

@@ -8,7 +8,7 @@ import re
 import cv2
 
 from jetq.errors import CameraFault
-from jetq.video.capture.addresses import ANSWER_S, ffmpeg_options, plain
+from jetq.video.capture.addresses import ANSWER_S, WEB, ffmpeg_options, plain
 from jetq.video.capture.base import Source
 from jetq.video.capture.opencv import OpenCvCapture, need, opened
 
@@ -34,9 +34,8 @@ class FfmpegCapture(OpenCvCapture):
         read_s = max(_FIRST_S, source.stall_s * 0.8)
         limits_ms = (int(ANSWER_S * 1000), int(read_s * 1000))
         limits = (cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, limits_ms[0], cv2.CAP_PROP_READ_TIMEOUT_MSEC, limits_ms[1])
-        web = source.camera.scheme in ("http", "https")
         capture = opened(plain(source.address), cv2.CAP_FFMPEG, (*limits, *_one_thread()))
-        super().__init__(capture, "ffmpeg", fps_is_known=not web)
+        super().__init__(capture, "ffmpeg", source)
 
 
 class V4l2Capture(OpenCvCapture):
@@ -56,7 +55,7 @@ class V4l2Capture(OpenCvCapture):
             )  # raw pictures of that size may not fit USB
             capture.set(cv2.CAP_PROP_FRAME_WIDTH, source.size[0])
             capture.set(cv2.CAP_PROP_FRAME_HEIGHT, source.size[1])
-        super().__init__(capture, "v4l2")
+        super().__init__(capture, "v4l2", source)
 
 
 def _one_thread() -> tuple[int, ...]:
@@ -69,5 +68,5 @@ def _timeout(scheme: str) -> dict[str, str]:
     found = re.search(r"avformat:\s+YES \((\d+)", cv2.getBuildInformation())
     if found is None:
         raise CameraFault("OpenCV does not say which FFmpeg it has")
-    name = "timeout" if scheme in ("http", "https") or int(found[1]) >= _TIMEOUT_SINCE else "stimeout"
+    name = "timeout" if scheme in WEB or int(found[1]) >= _TIMEOUT_SINCE else "stimeout"
     return {name: str(int(ANSWER_S * 1e6))}

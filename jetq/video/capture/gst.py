@@ -9,6 +9,7 @@ import cv2
 
 from jetq.errors import CameraFault
 from jetq.video.capture import pipelines
+from jetq.video.capture.addresses import WEB
 from jetq.video.capture.base import Source
 from jetq.video.capture.opencv import OpenCvCapture, need, opened, version
 
@@ -36,10 +37,7 @@ class _GstCapture(OpenCvCapture):
                 _need_elements(pipelines.elements(pipeline))
                 capture = opened(pipeline, cv2.CAP_GSTREAMER, self._limits(source))
                 name = "gst-hw" if self.hardware else "gst-sw"
-                web = source.camera.scheme in ("http", "https")
-                super().__init__(
-                    capture, name, codec=codec, fps_is_known=not web, hardware=self.hardware and bool(codec)
-                )
+                super().__init__(capture, name, source, codec=codec, hardware=self.hardware and bool(codec))
                 return
             except CameraFault as exc:
                 faults.append(str(exc))
@@ -100,7 +98,7 @@ def _pipelines(source: Source, *, hardware: bool) -> list[tuple[str, str]]:
             ("mjpeg" if jpeg else "", pipelines.usb(camera.place, source.size, jpeg=jpeg, hardware=hardware))
             for jpeg in kinds
         ]
-    if camera.scheme in ("http", "https"):
+    if camera.scheme in WEB:
         return [("mjpeg", pipelines.web(source.address))]
     known = pipelines.BOARD_CODECS if hardware else pipelines.CODECS
     if source.codec not in known:

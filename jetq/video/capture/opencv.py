@@ -12,11 +12,13 @@ from typing import cast
 import cv2
 
 from jetq.errors import CameraFault
-from jetq.video.capture.addresses import usable_fps
-from jetq.video.capture.base import Described, Grabbed, Picture
+from jetq.video.capture.addresses import WEB, usable_fps
+from jetq.video.capture.base import Described, Grabbed, Picture, Source
 
 #: How a build's own description of itself calls what jetq uses.
 _PARTS = {"FFmpeg": r"FFMPEG", "GStreamer": r"GStreamer", "V4L2": r"v4l/v4l2"}
+#: So many frames that do not come, one after the other and at once, are the end.
+_DAMAGED = 10
 #: Names of codecs that OpenCV gives, and ours.
 _CODECS = {"h264": "h264", "avc1": "h264", "hevc": "h265", "hev1": "h265", "hvc1": "h265", "mjpg": "mjpeg"}
 
@@ -44,27 +46,27 @@ class OpenCvCapture:
         self,
         opened: cv2.VideoCapture,
         backend: str,
+        source: Source,
         *,
         codec: str | None = None,
-        fps_is_known: bool = True,
         hardware: bool = False,
     ) -> None:
         """Wait for the first frame.
 
         Args:
             codec: what it decodes; None: ask OpenCV.
-            fps_is_known: whether what OpenCV says of it comes from the camera.
 
         Raises:
             CameraFault: it was not opened, or gives no frame.
         """
         self._opened = opened
+        self._patience_s = source.stall_s
         self._began_s: float | None = None
         if not opened.isOpened():
             raise CameraFault("it cannot be opened")
         picture = self._first()
         height, width = picture.shape[:2]
-        fps = usable_fps(opened.get(cv2.CAP_PROP_FPS)) if fps_is_known else None
+        fps = None if source.camera.scheme in WEB else usable_fps(opened.get(cv2.CAP_PROP_FPS))
         said = _codec(opened) if codec is None else codec
         self.described = Described(backend, width, height, fps, said, hardware)
 
@@ -76,8 +78,7 @@ class OpenCvCapture:
         """
         at_s, self._began_s = self._began_s, None
         if at_s is None:
-            if not self._opened.grab():
-                raise CameraFault("it gives no frame any more")
+            self._next()
             at_s = time.monotonic()
         picture = self._retrieved() if wanted else None
         return Grabbed(at_s, None if picture is None else lambda: picture)
@@ -85,6 +86,16 @@ class OpenCvCapture:
     def close(self) -> None:
         """Let go of the camera."""
         self._opened.release()
+
+    def _next(self) -> None:
+        """Wait for a frame. One that is damaged looks like the end, but another follows it."""
+        began_s = time.monotonic()
+        for _ in range(_DAMAGED):
+            if self._opened.grab():
+                return
+            if time.monotonic() - began_s >= self._patience_s / 2:
+                break
+        raise CameraFault("it gives no frame any more")
 
     def _first(self) -> Picture:
         if not self._opened.grab():

@@ -15,7 +15,7 @@ from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
 from jetq.errors import CameraFault
-from jetq.video.capture.addresses import ANSWER_S, ffmpeg_options, plain, usable_fps
+from jetq.video.capture.addresses import ANSWER_S, WEB, ffmpeg_options, plain, usable_fps
 from jetq.video.capture.base import Described, Grabbed, Picture, Source
 from jetq.video.source import TEXT_CODECS, films
 
@@ -34,7 +34,7 @@ class PyavCapture:
         Raises:
             CameraFault: it cannot be opened, or gives no frame.
         """
-        self._patience_s = FIRST_S
+        self._patience_s = ANSWER_S if source.camera.scheme in WEB else FIRST_S
         try:
             self._container = _opened(source)
             self._stream = film_of(self._container)
@@ -48,7 +48,7 @@ class PyavCapture:
         except CameraFault:
             self._container.close()
             raise
-        fps = None if source.camera.scheme in ("http", "https") else self._stream.average_rate  # there it is a guess
+        fps = None if source.camera.scheme in WEB else self._stream.average_rate  # there it is a guess
         self.described = described(self._stream, self._first[1], usable_fps(None if fps is None else float(fps)))
         self._patience_s = source.stall_s
 

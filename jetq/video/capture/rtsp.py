@@ -68,6 +68,8 @@ def _codec_of(line: socket.socket, parts: SplitResult, until_s: float) -> str:
     if answer.status == 401 and parts.username is not None:
         proof = _proof(answer.headers.get("www-authenticate", ""), parts)
         answer = _ask(line, parts, proof, 2, until_s) if proof else _Answer(200, {}, "")
+    if answer.status == 401 and parts.username is None:
+        raise CameraFault("it wants a user name and a password (401)")
     if answer.status in _WHY:
         raise CameraFault(_WHY[answer.status])
     return _codec(answer.text) if answer.status == 200 else ""
