@@ -68,6 +68,13 @@ def open_camera(spec: StreamSpec, secret: Secret | None) -> Capture:
         raise CameraFault(f"{shown}: {redact(str(exc), secrets)}", hopeless=exc.hopeless) from None
 
 
+def preload() -> None:
+    """Load all that is installed here, so that a process which is forked from this one opens a camera at once."""
+    for name in _HOME:
+        with suppress(CameraFault):
+            _opener(name)
+
+
 def _first_that_opens(source: Source, asking: ExitStack) -> Capture:
     names = CHAINS[source.camera.scheme]
     faults: list[CameraFault] = []

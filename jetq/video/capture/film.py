@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import av
 import av.error
@@ -46,7 +46,7 @@ class FilmCapture:
         self._first = next(self._shown, None)
         self.described = self._described()
 
-    def grab(self, *, wanted: bool) -> Grabbed | None:
+    def grab(self, *, wanted: Callable[[], bool]) -> Grabbed | None:
         """Wait until the next frame is due; None: the file is over.
 
         Raises:
@@ -58,7 +58,7 @@ class FilmCapture:
         film_s = None if frame.pts is None or frame.time_base is None else float(frame.pts * frame.time_base)
         due_s = self._pace.due_s(film_s, time.monotonic())
         time.sleep(max(0.0, due_s - time.monotonic()))
-        return Grabbed(time.monotonic(), self._pictures.of(frame) if wanted else None)
+        return Grabbed(time.monotonic(), self._pictures.of(frame))
 
     def close(self) -> None:
         """Close the file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import cast
 
@@ -70,8 +70,8 @@ class OpenCvCapture:
         said = _codec(opened) if codec is None else codec
         self.described = Described(backend, width, height, fps, said, hardware)
 
-    def grab(self, *, wanted: bool) -> Grabbed | None:
-        """Wait for the next frame. Its picture is made at once: the next one takes its place.
+    def grab(self, *, wanted: Callable[[], bool]) -> Grabbed | None:
+        """Wait for the next frame. Its picture is made at once, if somebody wants it: the next one takes its place.
 
         Raises:
             CameraFault: no frame comes any more.
@@ -80,7 +80,7 @@ class OpenCvCapture:
         if at_s is None:
             self._next()
             at_s = time.monotonic()
-        picture = self._retrieved() if wanted else None
+        picture = self._retrieved() if wanted() else None
         return Grabbed(at_s, None if picture is None else lambda: picture)
 
     def close(self) -> None:

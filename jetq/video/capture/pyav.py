@@ -52,14 +52,14 @@ class PyavCapture:
         self.described = described(self._stream, self._first[1], usable_fps(None if fps is None else float(fps)))
         self._patience_s = source.stall_s
 
-    def grab(self, *, wanted: bool) -> Grabbed | None:
+    def grab(self, *, wanted: Callable[[], bool]) -> Grabbed | None:
         """Wait for the next frame.
 
         Raises:
             CameraFault: no frame comes any more.
         """
         (at_s, frame), self._first = self._first or self._next(), None
-        return Grabbed(at_s, self._pictures.of(frame) if wanted else None)
+        return Grabbed(at_s, self._pictures.of(frame))
 
     def close(self) -> None:
         """Let go of the camera."""

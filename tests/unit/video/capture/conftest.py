@@ -23,6 +23,16 @@ PASSWORD = "p@ss:/?#[]\"'\\ ! | ; % é"
 USER = "ad min"
 
 
+def yes() -> bool:
+    """Every picture is wanted."""
+    return True
+
+
+def no() -> bool:
+    """No picture is wanted."""
+    return False
+
+
 @pytest.fixture(scope="session")
 def lenses() -> Iterator[RtspCameras]:
     cameras = [

@@ -17,12 +17,13 @@ from jetq.errors import CameraFault
 from jetq.model.stream import StreamSpec
 from jetq.video.capture.chain import open_camera
 from jetq.video.capture.film import Pace
+from tests.unit.video.capture.conftest import no, yes
 
 
 def rest_of(capture) -> list[float]:
     """Return when each frame came, to the end."""
     times: list[float] = []
-    while (grabbed := capture.grab(wanted=False)) is not None:
+    while (grabbed := capture.grab(wanted=no)) is not None:
         times.append(grabbed.at_s)
     return times
 
@@ -36,7 +37,7 @@ def test_a_file_comes_as_fast_as_it_was_filmed_and_then_it_is_over(make_video, o
     assert (described.width, described.height, described.hardware) == (96, 64, False)
     assert len(times) == 20
     assert times[-1] - times[0] == pytest.approx(19 / 25, abs=0.2)
-    assert capture.grab(wanted=True) is None
+    assert capture.grab(wanted=yes) is None
 
 
 def test_frames_that_stand_unevenly_in_the_film_come_unevenly(make_video, opened):
@@ -48,7 +49,7 @@ def test_frames_that_stand_unevenly_in_the_film_come_unevenly(make_video, opened
 
 def test_a_loop_begins_again_at_the_end_without_a_pause(make_video, opened):
     capture = opened(f"file:{make_video(frames=10, rate=50)}", loop=True)
-    grabbed = [capture.grab(wanted=True) for _ in range(25)]
+    grabbed = [capture.grab(wanted=yes) for _ in range(25)]
     shown = [one.picture() for one in grabbed]
 
     assert grabbed[-1].at_s - grabbed[0].at_s == pytest.approx(24 / 50, abs=0.2)
@@ -59,8 +60,8 @@ def test_a_loop_begins_again_at_the_end_without_a_pause(make_video, opened):
 def test_a_picture_may_be_made_later_and_is_still_its_frame(make_video, opened):
     path = make_video(frames=10, rate=200)
     early, late = opened(f"file:{path}"), opened(f"file:{path}")
-    at_once = [early.grab(wanted=True).picture() for _ in range(10)]
-    kept = [late.grab(wanted=True) for _ in range(10)]
+    at_once = [early.grab(wanted=yes).picture() for _ in range(10)]
+    kept = [late.grab(wanted=yes) for _ in range(10)]
 
     assert all(np.array_equal(one, other.picture()) for one, other in zip(at_once, kept, strict=True))
 
@@ -68,7 +69,7 @@ def test_a_picture_may_be_made_later_and_is_still_its_frame(make_video, opened):
 @pytest.mark.parametrize("name", ["bikes", "bigbuckbunny", "carphone_pristine", "carphone_distorted"])
 def test_real_clips_play(clips, opened, name):
     capture = opened(f"file:{clips}/{name}.mp4")
-    first = capture.grab(wanted=True).picture()
+    first = capture.grab(wanted=yes).picture()
 
     assert first.shape == (capture.described.height, capture.described.width, 3)
     assert 10 <= capture.described.fps <= 60
@@ -89,7 +90,7 @@ def test_a_missing_file_may_still_come(tmp_path, make_video, opened):
     assert not fault.value.hopeless
 
     make_video("later.mp4", frames=2)
-    assert opened(f"file:{tmp_path}/later.mp4").grab(wanted=True) is not None
+    assert opened(f"file:{tmp_path}/later.mp4").grab(wanted=yes) is not None
 
 
 def test_what_holds_no_video_is_hopeless_and_says_why(tmp_path, sound, make_video, opened):
@@ -146,7 +147,7 @@ def test_a_file_that_is_damaged_in_the_middle_never_does_worse_than_a_fault(tmp_
         try:
             capture = open_camera(StreamSpec(f"file:{tmp_path}/damaged.mp4", stall_s=1), None)
             for _ in range(40):
-                grabbed = capture.grab(wanted=True)
+                grabbed = capture.grab(wanted=yes)
                 if grabbed is None or time.monotonic() - began > 1:
                     break
                 assert grabbed.picture().ndim == 3
@@ -160,7 +161,7 @@ def test_a_loop_whose_file_is_taken_away_ends_with_a_fault_that_may_heal(tmp_pat
     shutil.move(tmp_path / "gone.mp4", tmp_path / "elsewhere.mp4")
     with pytest.raises(CameraFault, match="no such file") as fault:
         for _ in range(20):
-            capture.grab(wanted=False)
+            capture.grab(wanted=no)
 
     assert not fault.value.hopeless
 

@@ -15,7 +15,7 @@ from jetq.video.analyzers.motion import Motion
 from jetq.video.capture import chain, ffmpeg, pyav
 from jetq.video.capture.chain import open_camera
 from tests.cameras import Lens, RtspCameras, WebCamera, black_hole
-from tests.unit.video.capture.conftest import PASSWORD
+from tests.unit.video.capture.conftest import PASSWORD, no, yes
 
 SIZES = {"gate": (640, 360), "door": (320, 240), "yard": (320, 240)}
 CODECS = {"gate": "h264", "door": "h265", "yard": "mjpeg"}
@@ -40,7 +40,7 @@ def test_a_camera_says_what_it_is_and_gives_its_pictures(lenses, opened, backend
     began = time.monotonic()
     capture = opened(lenses.url(path))
     took_s = time.monotonic() - began
-    grabbed = [capture.grab(wanted=True) for _ in range(20)]
+    grabbed = [capture.grab(wanted=yes) for _ in range(20)]
 
     described = capture.described
     assert (described.backend, described.codec, described.hardware) == (backend, CODECS[path], False)
@@ -56,23 +56,24 @@ def test_a_camera_says_what_it_is_and_gives_its_pictures(lenses, opened, backend
 def test_motion_sees_what_the_camera_sees(lenses, opened, backend):
     capture, motion = opened(lenses.url("gate")), Motion()
     motion.start()
-    scores = [motion.frame(capture.grab(wanted=True).picture(), n / 15).score for n in range(20)]
+    scores = [motion.frame(capture.grab(wanted=yes).picture(), n / 15).score for n in range(20)]
 
     assert all(score > 0 for score in scores[10:])
 
 
-def test_what_nobody_wants_is_not_made_into_a_picture(lenses, opened, backend):
+def test_whoever_has_to_make_a_picture_at_once_asks_first_whether_it_is_wanted(lenses, opened, monkeypatch):
+    monkeypatch.setitem(chain.CHAINS, "rtsp", ("ffmpeg",))
     capture = opened(lenses.url("gate"))
 
-    assert [capture.grab(wanted=False).picture for _ in range(3)] == [None] * 3
-    assert capture.grab(wanted=True).picture is not None
+    assert [capture.grab(wanted=no).picture for _ in range(3)] == [None] * 3
+    assert capture.grab(wanted=yes).picture is not None
 
 
 def test_a_picture_stays_what_it_was_when_frames_follow(lenses, opened, backend):
     capture = opened(lenses.url("yard"))
-    kept = capture.grab(wanted=True).picture()
+    kept = capture.grab(wanted=yes).picture()
     before = kept.copy()
-    later = [capture.grab(wanted=True).picture() for _ in range(5)]
+    later = [capture.grab(wanted=yes).picture() for _ in range(5)]
 
     assert np.array_equal(kept, before)
     assert not np.array_equal(kept, later[-1])
@@ -90,7 +91,7 @@ def test_basic_credentials_do_too(opened, backend):
 
 def test_a_web_camera_gives_its_pictures(web, opened, backend):
     capture = opened(web.url("live"))
-    shown = [capture.grab(wanted=True).picture() for _ in range(30)]
+    shown = [capture.grab(wanted=yes).picture() for _ in range(30)]
 
     assert (capture.described.codec, capture.described.fps) == ("mjpeg", None)
     assert (capture.described.width, capture.described.height) == (320, 240)
@@ -103,7 +104,7 @@ def test_a_camera_that_ends_is_a_fault_within_what_counts_as_a_stall(web, opened
     began = time.monotonic()
     with pytest.raises(CameraFault):
         for _ in range(20):
-            capture.grab(wanted=True)
+            capture.grab(wanted=yes)
 
     assert time.monotonic() - began < 10
 
@@ -111,18 +112,18 @@ def test_a_camera_that_ends_is_a_fault_within_what_counts_as_a_stall(web, opened
 def test_damaged_pictures_are_left_out_and_no_reason_to_end(web, opened, backend):
     capture = opened(web.url("broken"))
 
-    assert all(capture.grab(wanted=True).picture().shape == (240, 320, 3) for _ in range(20))
+    assert all(capture.grab(wanted=yes).picture().shape == (240, 320, 3) for _ in range(20))
 
 
 def test_a_frozen_camera_is_a_fault(opened, backend):
     with RtspCameras() as served:
         capture = opened(served.url(), stall_s=1)
-        capture.grab(wanted=False)
+        capture.grab(wanted=no)
         served.freeze()
         began = time.monotonic()
         with pytest.raises(CameraFault):
             for _ in range(100):
-                capture.grab(wanted=False)
+                capture.grab(wanted=no)
 
     assert time.monotonic() - began < (5 if backend == "pyav" else 30)
 
@@ -134,17 +135,17 @@ def test_a_killed_camera_is_a_fault_at_once_and_its_return_opens_again(opened, b
         began = time.monotonic()
         with pytest.raises(CameraFault):
             for _ in range(100):
-                capture.grab(wanted=False)
+                capture.grab(wanted=no)
         assert time.monotonic() - began < 3
 
         served.start()
-        assert opened(served.url()).grab(wanted=True).picture().shape == (360, 640, 3)
+        assert opened(served.url()).grab(wanted=yes).picture().shape == (360, 640, 3)
 
 
 def test_two_watch_one_camera(lenses, opened, backend):
     first, second = opened(lenses.url("gate")), opened(lenses.url("gate"))
 
-    assert all(capture.grab(wanted=True).picture().shape == (360, 640, 3) for capture in (first, second) * 10)
+    assert all(capture.grab(wanted=yes).picture().shape == (360, 640, 3) for capture in (first, second) * 10)
 
 
 @pytest.mark.parametrize(
