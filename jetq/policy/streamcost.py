@@ -86,16 +86,26 @@ class Meter:
 
 
 def guess(spec: StreamSpec) -> Load:
-    """Return what a stream may take, before it was measured."""
+    """Return what a stream may take, before anything of it is known but its address."""
     camera = spec.camera
     size = camera.size or (tuple(int(side) for side in spec.size.split("x")) if spec.size else None)
     pixels = size[0] * size[1] if size else GUESSED_PIXELS
-    fps = camera.fps or GUESSED_FPS
-    looked_fps = min(fps, spec.fps or fps)
-    cores = LOOK_CORES * pixels * looked_fps / HD_PIXELS_S
+    codec = "h264"
     if camera.scheme in ("test", "csi"):  # drawn, or raw from the sensor
-        return Load(cores, pixels * fps, "")
-    return Load(cores, pixels * fps, "mjpeg" if camera.scheme in ("http", "https", "v4l2") else "h264")
+        codec = ""
+    elif camera.scheme in ("http", "https", "v4l2"):
+        codec = "mjpeg"
+    return expected(spec.fps, pixels, camera.fps, codec)
+
+
+def expected(wanted_fps: float | None, pixels: int, fps: float | None, codec: str) -> Load:
+    """Return what a stream will take, from what is known of it once its camera is open.
+
+    Args:
+        wanted_fps: frames a second that are looked at, at most. pixels: of a picture. fps: that come; None: unknown.
+    """
+    fps = fps or GUESSED_FPS
+    return Load(LOOK_CORES * pixels * min(fps, wanted_fps or fps) / HD_PIXELS_S, pixels * fps, codec)
 
 
 def cost(load: Load, machine: Machine, declared: float | None = None) -> Cost:

@@ -18,7 +18,7 @@ from jetq.log import Log
 from jetq.model.charge import Charge, End
 from jetq.model.credentials import redact
 from jetq.policy import boards, stepdown
-from jetq.policy.streamcost import Meter, Reading
+from jetq.policy.streamcost import Load, Meter, Reading, expected
 from jetq.policy.streamstates import Act, Ending, StreamState, act, after_end, after_frame, after_raise, begin
 from jetq.service.cooling import Cooling
 from jetq.service.courier import Courier
@@ -284,7 +284,15 @@ class Watch:
             **self._opened,
         }
         results, self._results = self._results, []
-        self._courier.say(telemetry, self._meter.load, results, ready=life.state is StreamState.STREAMING)
+        self._courier.say(telemetry, self._load(), results, ready=life.state is StreamState.STREAMING)
+
+    def _load(self) -> Load | None:
+        """Return what the stream takes: measured, before that as its open camera lets expect; None: it is not open."""
+        o = self._opened
+        if self._meter.load is not None or not o:
+            return self._meter.load
+        pixels = int(o["width"] * o["height"])
+        return expected(self._charge.spec.fps, pixels, o["fps"], o["codec"])
 
 
 def _death(code: int | None) -> str:

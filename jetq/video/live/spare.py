@@ -27,6 +27,8 @@ from jetq.video.live import runner
 
 #: The longest message (bytes).
 _MOST = 4096
+#: Streams take what is left: on a board that has too much to do, its beats and its broker come first.
+_NICE = 5
 
 
 def serve(lane: socket.socket) -> None:
@@ -95,6 +97,7 @@ def _become_runner(parent: int, lane: socket.socket, channel_fd: int, out_fd: in
     try:
         os.setsid()
         process.tie_to(parent)
+        os.nice(_NICE)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         lane.close()

@@ -19,6 +19,7 @@ from jetq.policy.streamcost import (
     Meter,
     Reading,
     cost,
+    expected,
     guess,
 )
 
@@ -86,3 +87,12 @@ def test_a_broken_reading_changes_nothing():
     meter = Meter(0.0).after(Reading(1.0, 1e6, "h264", True), 1.0, 20.0)
 
     assert meter.after(Reading(math.nan, -1.0, "h264", True), 1.0, 30.0).load == meter.load
+
+
+def test_an_open_camera_lets_expect_what_it_will_take_before_that_is_measured():
+    hd = expected(None, 1920 * 1080, 30.0, "h264")
+    small = expected(5.0, 640 * 360, 15.0, "h264")
+
+    assert (hd.cores, hd.pixels_s) == (1.0, HD_PIXELS_S)
+    assert small.cores == pytest.approx(640 * 360 * 5 / HD_PIXELS_S)
+    assert expected(None, 640 * 360, None, "").pixels_s == 640 * 360 * 30
