@@ -58,7 +58,6 @@ class Watch:
         self._life = begin(time.monotonic())
         self._runner: Runner | None = None
         self._started = 0
-        self._told_s = 0.0
         self._buffer = b""
         self._log_fd: int | None = None  # the read end of what the runner writes
         self._log_rest = b""
@@ -67,7 +66,7 @@ class Watch:
         self._last: dict[str, Any] = {}
         self._meter = Meter(self._life.since_s)
         self._results: list[str] = []
-        self._fps = charge.spec.fps
+        self._told: dict[str, Any] = {}  # to the runner, last
         self._restart()
 
     def change(self, charge: Charge) -> None:
@@ -85,7 +84,7 @@ class Watch:
     def look(self) -> End | None:
         """Take what the runner says, wait a moment for it, and do what follows. Returns how it ended, once it has."""
         self._hear()
-        self._follow_level()
+        self._instruct()
         now_s = time.monotonic()
         self._life, what = act(self._life, self._charge.spec.stall_s, now_s)
         end = self._do(what)
@@ -202,16 +201,16 @@ class Watch:
         spec = self._charge.spec
         folder = self._post.jobs_dir or Path(os.environ.get("TMPDIR", "/tmp"))
         files = files_dir_of(str(folder), self._charge.stream_id)
-        self._fps = stepdown.allowed_fps(spec.fps, spec.hot_fps, self._cooling.level)
         first: dict[str, Any] = {
             "stream": self._charge.stream_id,
             "token": self._post.token,
             "secrets": {shown: secret.as_json() for shown, secret in self._charge.secrets.items()},
             "files": files,
             "files_max_bytes": self._post.files_max_bytes,
-            "fps": self._fps,
+            "fps": stepdown.allowed_fps(spec.fps, spec.hot_fps, self._cooling.level),
         }
         self._buffer, self._log_rest, self._ending, self._opened, self._last = b"", b"", None, {}, {}
+        self._told = {}
         self._meter = Meter(time.monotonic())
         self._started += 1
         read_fd, write_fd = os.pipe()
@@ -230,15 +229,17 @@ class Watch:
         os.set_blocking(read_fd, False)
         self._log_fd = read_fd
 
-    def _follow_level(self) -> None:
+    def _instruct(self) -> None:
+        """Tell the runner how many frames it may look at, and whether what it sees counts, where that is new."""
         spec = self._charge.spec
         fps = stepdown.allowed_fps(spec.fps, spec.hot_fps, self._cooling.level)
-        if fps != self._fps and self._runner is not None:
-            self._fps = fps
+        words = {"fps": fps, "owns": self._courier.owns}
+        if words != self._told and self._runner is not None:
+            self._told = words
             try:
-                self._runner.channel.send(json.dumps({"fps": fps}).encode() + b"\n")
+                self._runner.channel.send(json.dumps(words).encode() + b"\n")
             except OSError:
-                return  # it ends, and the next one is told at once
+                return  # it ends, and the next one is told
 
     def _signal(self, number: signal.Signals) -> None:
         if self._runner is not None:

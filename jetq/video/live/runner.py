@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import cv2
 
@@ -39,9 +39,9 @@ MOST_JPEG_BYTES = 32 * 1024
 class Runner:
     """One camera, one analyzer, and the places for results."""
 
-    def __init__(self, channel: socket.socket, told: Mapping[str, Any]) -> None:
-        """``told``: the supervisor's first line (``service.stream_run``)."""
-        self._channel = channel
+    def __init__(self, channel: socket.socket, words: IO[bytes], told: Mapping[str, Any]) -> None:
+        """``words``: what the supervisor says, line by line; ``told``: the first of it (``service.watch``)."""
+        self._channel, self._words = channel, words
         self._spec = StreamSpec.from_json(told["spec"])
         self._secrets = {shown: Secret.from_json(plain) for shown, plain in told["secrets"].items()}
         self._stream, self._token = str(told["stream"]), str(told["token"])
@@ -52,8 +52,9 @@ class Runner:
         self._ending: tuple[str, str] | None = None  # how, why
         self._began_s = time.monotonic()
         self._last_s: float | None = None  # a frame came
+        self._owns = False  # what it sees counts
         self._grabbed = self._looked = 0
-        self._good = self._raises = 0  # since the last report; raises: in a row, up to now
+        self._came = self._good = self._raises = 0  # since the last report; raises: in a row, up to now
         self._trace = ""
         self._results: list[str] = []
         self._sinks: list[Sink] = []
@@ -109,6 +110,7 @@ class Runner:
                     self._ending = ("over", "its file is over")
                     return
                 self._grabbed += 1
+                self._came += 1
                 self._last_s = frame.at_s
                 self._arrivals.add(frame.at_s)
                 if frame.picture is not None and self._pace.is_due(frame.at_s):
@@ -139,15 +141,18 @@ class Runner:
         if result is None:
             return
         self._results.append(json.dumps(_with_picture(seen.as_line(), result)))
-        for sink in self._sinks:
-            sink.take(seen)
+        if self._owns:  # an heir looks, so that it is ready; what it sees, the owner sees too
+            for sink in self._sinks:
+                sink.take(seen)
 
     # The supervisor -------------------------------------------------------------------------------------------------
 
     def _report(self) -> None:
         now_s = time.monotonic()
         results, self._results = self._results, []
-        good, self._good = self._good, 0
+        # A frame that nobody had to look at is a good one, but not where the analyzer raises on those that it gets.
+        good = self._good if self._raises else self._came
+        self._came = self._good = 0
         cpu_s, rss_bytes = self._used.read(now_s)
         self._send(
             {
@@ -179,9 +184,9 @@ class Runner:
 
     def _obey(self) -> None:
         """Hear what the supervisor says, until it is gone."""
-        with self._channel.makefile("rb") as lines:
-            for line in lines:
-                self._pace.fps = json.loads(line)["fps"]
+        for line in self._words:
+            said = json.loads(line)
+            self._pace.fps, self._owns = said["fps"], said["owns"]
         os._exit(0)
 
     def _clean(self, text: str) -> str:
@@ -214,7 +219,7 @@ def _with_picture(line: dict[str, Any], result: Result) -> dict[str, Any]:
 
 def main(channel: socket.socket) -> None:
     """Run the stream that the first line of the channel describes."""
-    with channel.makefile("rb") as lines:
-        first = lines.readline()
-    if first:
-        Runner(channel, json.loads(first)).run()
+    with channel.makefile("rb") as words:
+        first = words.readline()
+        if first:
+            Runner(channel, words, json.loads(first)).run()
