@@ -64,7 +64,7 @@ def _asked(spec: Mapping[str, Any], stream: Mapping[str, Any]) -> list[tuple[str
         ("heir", stream["heir"] and f"{stream['heir']}: becomes the owner with its first frame"),
         ("analyzer", " ".join(filter(None, (spec.get("analyzer"), options)))),
         ("asked for", ", ".join(filter(None, (*_rates(spec), *where, "a GPU" if spec.get("gpu") else "")))),
-        ("changed", changed and f"{changed} time{'s' * (changed != 1)} since it was sent"),
+        ("changed", f"{changed} time{'s' * (changed != 1)} since it was sent" if changed else None),
     ]
 
 
@@ -90,7 +90,7 @@ def _told(told: Mapping[str, Any], spec: Mapping[str, Any]) -> list[tuple[str, o
         ("picture", _picture(told)),
         ("takes", f"{number(told.get('cpu_s'), 2)} cores, {bytes_of(told.get('rss_bytes'))}"),
         ("restarts", told.get("reconnects") or None),
-        ("results", told.get("results_dropped") and f"{told['results_dropped']} did not reach the ledger"),
+        ("results", f"{told['results_dropped']} did not reach the ledger" if told.get("results_dropped") else None),
         *((f"sink {name}", text) for name, text in _sinks(told, spec)),
     ]
 
@@ -106,10 +106,12 @@ def _old(told: Mapping[str, Any]) -> str:
     return f"as of {duration(age_s)} ago" if age_s is not None and age_s > OLD_S else ""
 
 
-def _counts(told: Mapping[str, Any]) -> str:
+def _counts(told: Mapping[str, Any]) -> str | None:
+    if told.get("frames") is None:
+        return None
     age_s = told.get("frame_age_s")
     newest = "" if age_s is None else f", the newest came {milliseconds(age_s)} ago"
-    return f"{told.get('frames', '-')} came since its last start, {told.get('drops', '-')} dropped{newest}"
+    return f"{told['frames']} came since its last start, {told.get('drops', '-')} dropped{newest}"
 
 
 def _picture(told: Mapping[str, Any]) -> str | None:

@@ -20,6 +20,7 @@ from jetq.model.credentials import redact
 from jetq.policy import boards, stepdown
 from jetq.policy.streamcost import Load, Meter, Reading, expected
 from jetq.policy.streamstates import Act, Ending, StreamState, act, after_end, after_frame, after_raise, begin
+from jetq.policy.streamtold import told
 from jetq.service.cooling import Cooling
 from jetq.service.courier import Courier
 from jetq.service.jobfiles.folders import files_dir_of
@@ -35,6 +36,8 @@ LOOK_S = 0.25
 GRACE_S, KILLED_S = 2.0, 5.0
 #: What a runner may say at once (bytes).
 _PIECE = 256 * 1024
+#: What a report tells of once, and not of how the stream is.
+_EVENTS = frozenset({"results", "trace", "good", "raises"})
 
 _log = Log("stream")
 
@@ -57,6 +60,7 @@ class Watch:
         self._runners, self._cooling, self._courier, self._out_fd = runners, cooling, courier, out_fd
         self._life = begin(time.monotonic())
         self._runner: Runner | None = None
+        self._asked = False  # its runner ends because it shall
         self._started = 0
         self._buffer = b""
         self._log_fd: int | None = None  # the read end of what the runner writes
@@ -65,6 +69,7 @@ class Watch:
         self._opened: dict[str, Any] = {}
         self._last: dict[str, Any] = {}
         self._meter = Meter(self._life.since_s)
+        self._frame_s: float | None = None  # when the last frame of any runner came
         self._results: list[str] = []
         self._told: dict[str, Any] = {}  # to the runner, last
         self._restart()
@@ -129,6 +134,7 @@ class Watch:
         now_s = time.monotonic()
         if "opened" in said:
             self._opened = dict(said["opened"])
+            self._say(f"jetq: opened {_opened(self._opened)}")
             _log.info("stream.opened", stream=self._charge.stream_id, backend=self._opened["backend"])
         elif "end" in said:
             how = {"over": "over", "hopeless": "hopeless"}.get(said["end"], "broken")
@@ -139,7 +145,9 @@ class Watch:
             for _ in range(said["raises"] - self._life.raises):
                 self._life = after_raise(self._life, said["trace"], now_s)
             self._results += said["results"]
-            self._last = {name: value for name, value in said.items() if name not in ("results", "trace", "good")}
+            self._last = {name: value for name, value in said.items() if name not in _EVENTS}
+            if said["frame_age_s"] is not None:
+                self._frame_s = now_s - said["frame_age_s"]
             self._weigh(now_s)
 
     def _weigh(self, now_s: float) -> None:
@@ -177,6 +185,8 @@ class Watch:
         self._drop_runner()
         before = self._life.state
         self._life = after_end(self._life, how, why, time.monotonic(), dice=random.random())
+        if self._asked:
+            return
         if self._life.state is not before or self._life.why:
             self._say(f"jetq: {self._life.state.value}: {self._life.why}")
             _log.warning("stream.runner_ended", stream=self._charge.stream_id, why=self._life.why)
@@ -250,6 +260,7 @@ class Watch:
         runner = self._runner
         if runner is None:
             return
+        self._asked = True
         self._signal(signal.SIGTERM)
         end_s = time.monotonic() + GRACE_S
         while self._runner is not None and time.monotonic() < end_s:
@@ -259,6 +270,7 @@ class Watch:
             if not runner.gone.wait(KILLED_S):
                 _log.error("stream.unkillable", stream=self._charge.stream_id, pid=runner.pid)
             self._drop_runner()
+        self._asked = False
 
     def _drop_runner(self) -> None:
         if self._runner is not None:
@@ -273,16 +285,15 @@ class Watch:
         """Hand on how it is."""
         spec, life = self._charge.spec, self._life
         slowed = stepdown.said(spec.fps, spec.hot_fps, self._cooling.level)
+        runs = self._runner is not None
+        reading = told(life, now_s, said=self._last, opened=self._opened, frame_s=self._frame_s, runs=runs)
         telemetry = {
-            "state": life.state.value,
-            "since_s": round(now_s - life.since_s, 1),
+            **reading,
             "why": redact(life.why, self._charge.secrets.values()),
             "slowed": slowed,
             "reconnects": self._started - 1,
             "results_dropped": self._courier.dropped,
             "node": self._post.node,
-            **{name: value for name, value in self._last.items() if name != "raises"},
-            **self._opened,
         }
         results, self._results = self._results, []
         self._courier.say(telemetry, self._load(), results, ready=life.state is StreamState.STREAMING)
@@ -294,6 +305,11 @@ class Watch:
             return self._meter.load
         pixels = int(o["width"] * o["height"])
         return expected(self._charge.spec.fps, pixels, o["fps"], o["codec"])
+
+
+def _opened(camera: Mapping[str, Any]) -> str:
+    codec = f", {camera['codec']}" if camera["codec"] else ""
+    return f"{camera['width']}x{camera['height']}{codec}, by {camera['backend']}"
 
 
 def _death(code: int | None) -> str:

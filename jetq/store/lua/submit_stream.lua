@@ -19,15 +19,21 @@ local news = A[7] ~= '' and call('GET', secrets) ~= A[7]
 if live and old[2] == A[2] and not news then return answer('same', old[1]) end
 if live and old[2] ~= A[2] and old[2] ~= A[8] then return answer('raced', old[1]) end
 if A[7] ~= '' then call('SET', secrets, A[7]) end
+if not live then call('HDEL', key, 'version') end
 call('HSET', key, 'digest', A[2], 'spec', A[5], 'prio', A[4])
 call('HINCRBY', key, 'version', 1)
 if live then
   ring()
   return answer('changed', old[1])
 end
+if old[3] ~= A[3] then  -- another camera than it once was: nothing of that one is kept
+  call('HDEL', key, 'load')
+  call('DEL', P .. 'results:' .. id)
+  if A[7] == '' then call('DEL', secrets) end
+end
 local t = now()
 call('HSET', key, 'kind', 'stream', 'name', A[3], 'state', 'QUEUED', 'at', stamp(t), 'gen', '0', 'node', '', 'max', '0', 'attempts', '0')
-call('HDEL', key, 'finished_at', 'started_at', 'error', 'result', 'reason', 'owner', 'heir', 'parts', 'nodes', 'telemetry', 'told_at', 'cancel_asked')
+call('HDEL', key, 'finished_at', 'started_at', 'error', 'result', 'reason', 'owner', 'heir', 'parts', 'nodes', 'telemetry', 'told_at', 'history', 'cancel_asked')
 call('PERSIST', key)
 call('PERSIST', P .. 'results:' .. id)
 call('SET', P .. 'msg:' .. id, A[6])
