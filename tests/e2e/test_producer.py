@@ -1,4 +1,4 @@
-"""An application that enqueues a training job and follows it, on real nodes; one of them is lost on the way."""
+"""Applications on real nodes: one enqueues a training job and follows it, one keeps cameras as a list says."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from jetq.video.cameras import read_cameras
+
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCER = ROOT / "examples" / "producer" / "train.py"
+PRODUCERS = ROOT / "examples" / "producer"
 pytestmark = pytest.mark.xdist_group("up")
 
 
@@ -36,9 +38,9 @@ class Cluster:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def producer(self, *words: str) -> subprocess.Popen[str]:
+    def producer(self, *words: str, script: str = "train.py") -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, str(PRODUCER), *words],
+            [sys.executable, str(PRODUCERS / script), *words],
             env=self.environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -119,3 +121,62 @@ def test_a_job_that_never_fits_is_refused_in_a_line(cluster):
     assert running.returncode == 2
     assert said.count("\n") == 1
     assert "5 nodes" in said
+
+
+CAMERAS = """
+[[stream]]
+id = "gate"
+uri = "rtsp://admin:hunter22@127.0.0.1:1/1"
+
+[[stream]]
+id = "yard"
+uri = "test:ball"
+"""
+
+
+def test_a_producer_adds_changes_and_removes_cameras_as_its_list_does(cluster, wait_until: Callable[..., object]):
+    path = cluster.folder / "cameras.toml"
+    path.write_text(CAMERAS)
+    running = cluster.producer(str(path), "--cancel", script="cameras.py")
+    text: list[str] = []
+    reader = threading.Thread(target=lambda: text.extend(running.stdout or ()))
+    reader.start()
+
+    def says(pattern: str) -> None:
+        wait_until(lambda: any(re.match(pattern, line) for line in text), 60, pattern)
+
+    says(r"-- gate: placed")
+    says(r"\d\d:\d\d:\d\d yard score \d\.\d{3}, \d+ box")
+    path.write_text('[[stream]]\nid = "yard"\nuri = "test:cube"\n')
+    says(r"-- the cameras are left as they were: .*cameras.toml:\d+: test: draws ball")
+    path.write_text(
+        '[[stream]]\nid = "yard"\nuri = "test:ball"\nfps = 5\n\n[[stream]]\nid = "hall"\nuri = "test:noise"\n'
+    )
+    says(r"-- yard: changed: fps none -> 5.0")
+    says(r"-- gate: cancelled")
+    says(r"\d\d:\d\d:\d\d hall score")
+    running.send_signal(signal.SIGINT)
+    code = running.wait(60)
+    reader.join(10)
+
+    assert code == 0, "".join(text)
+    assert "hunter22" not in "".join(text)
+    rows = {row["id"]: row for row in json.loads(cluster.jetq("job", "list", "--json"))}
+    assert rows["gate"]["reason"] == "it is not in the list any more"
+    wait_until(
+        lambda: all(row["state"] == "CANCELLED" for row in json.loads(cluster.jetq("job", "list", "--json"))), 30
+    )
+
+
+def test_a_list_that_is_wrong_from_the_beginning_is_a_line(cluster):
+    said = cluster.producer("/no/such.toml", script="cameras.py").communicate(timeout=60)[0]
+
+    assert said.count("\n") == 1
+    assert "/no/such.toml" in said
+
+
+def test_the_list_of_sixteen_cameras_is_in_order():
+    listed = read_cameras(PRODUCERS / "cameras.toml")
+
+    assert len(listed) == 16
+    assert {one.spec.fps for one in listed} == {10.0}
