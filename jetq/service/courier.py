@@ -100,6 +100,4 @@ class Courier:
         with self._change:
             self._told_ready = ready
         self._owns = heard.owns
-        if not heard.owns:
-            self.dropped += len(results)
         self._heard(heard)

@@ -99,8 +99,8 @@ class Streams:
         there = next((node for node in nodes if node.name == step.node), None)
         stream = record.stream()
         slots = cost(stream.load, there.machine, stream.declared).slots if there is not None else 1.0
-        if step.verb == "start" and record.owner is not None:
-            step = replace(step, why=f"{record.owner.node}: {record.owner.error or 'its run has ended'}")
+        if step.verb == "start" and record.owner is not None and not record.owner.live:
+            step = replace(step, why=f"{record.owner.node}: {_left(record.owner)}")
         if self._ledger.move_stream(self._leader.epoch, self._term, record, step, slots):
             _log.info(f"stream.{step.verb}", stream=record.id, node=step.node, why=step.why)
 
@@ -125,3 +125,10 @@ class Streams:
         if weights or said:
             self._ledger.weigh(self._leader.epoch, self._term, weights, said)
         self._said = dict(found.waiting)
+
+
+def _left(seat: SeatRecord) -> str:
+    """Return why a seat is none any more."""
+    if seat.end is not None and seat.end.how == "stopped":
+        return "stopped it"
+    return seat.error or (seat.end.why if seat.end is not None else "") or "its run has ended"

@@ -21,6 +21,7 @@ class Book:
         self.results: list[str] = []
         self.telemetry: dict[str, object] = {}
         self.ready = False
+        self.owns = True
 
     def tell_seat(self, seat_id, token, telemetry, load, results, *, ready):
         if not self.here.is_set():
@@ -29,7 +30,7 @@ class Book:
             return None
         self.results += results
         self.telemetry, self.ready = json.loads(telemetry), ready
-        return Heard(True, 1, {})
+        return Heard(self.owns, 1, {})
 
 
 @pytest.fixture
@@ -65,6 +66,14 @@ def test_results_wait_while_the_broker_is_away_and_the_oldest_of_too_many_are_co
     assert book.results[0] == "2"
     assert book.results[-2:] == ["new", "newer"]
     assert courier.dropped == 2
+
+
+def test_what_an_heir_sees_is_not_missing_because_the_owner_tells_the_same(book, courier, wait_until):
+    book.owns = False
+    courier.say({}, None, ["1"], ready=True)
+
+    wait_until(lambda: book.results, what="the heir's word")
+    assert (courier.owns, courier.dropped) == (False, 0)
 
 
 def test_a_seat_hears_that_its_stream_goes_on_without_it(book, courier, wait_until):
