@@ -25,6 +25,7 @@ test: $(VENV)/.test clips ## run the whole test suite
 	@command -v faketime >/dev/null || echo "the tests of the broker's clock need libfaketime (Debian, Ubuntu: apt install faketime)" >&2
 	@command -v cc >/dev/null || echo "the test of a job that compiles its own program needs a C compiler (Debian, Ubuntu: apt install build-essential)" >&2
 	@[ -x /usr/bin/mpirun ] || echo "the tests of the system's Open MPI need it (Debian, Ubuntu: apt install openmpi-bin)" >&2
+	@/usr/bin/python3 -c "import cv2, gi; gi.require_version('GstRtspServer', '1.0')" 2>/dev/null || echo "the tests of cameras need GStreamer (Debian, Ubuntu: apt install gir1.2-gst-rtsp-server-1.0 python3-gi python3-opencv gstreamer1.0-libav gstreamer1.0-plugins-good gstreamer1.0-plugins-bad gstreamer1.0-plugins-ugly)" >&2
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: $(VENV)/.test ## format, lint, types and the floors of the source

@@ -29,8 +29,8 @@ _HERE = Path(__file__).resolve().parent
 SYSTEM_PYTHON = "/usr/bin/python3"
 #: What they need from Debian or Ubuntu.
 PACKAGES = (
-    "gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-good gstreamer1.0-plugins-bad "
-    "gstreamer1.0-plugins-ugly gstreamer1.0-libav python3-opencv"
+    "gir1.2-gst-rtsp-server-1.0 python3-gi python3-opencv gstreamer1.0-libav gstreamer1.0-plugins-good "
+    "gstreamer1.0-plugins-bad gstreamer1.0-plugins-ugly"
 )
 #: A server that does not listen after so long has not started (s).
 START_S = 20.0

@@ -23,6 +23,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from jetq import process
+from jetq.video.capture import chain
 from jetq.video.live import runner
 
 #: The longest message (bytes).
@@ -41,6 +42,7 @@ def serve(lane: socket.socket) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with its lane
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.set_wakeup_fd(waker)
+    chain.preload()
     gc.freeze()
     runners: set[int] = set()
     _say(lane, {"ready": True})
