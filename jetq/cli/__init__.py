@@ -94,7 +94,7 @@ def _nearest(word: str) -> str:
 )
 @click.version_option(__version__, "-V", "--version", prog_name="jetq", message="%(prog)s %(version)s")
 def root() -> None:
-    """Several small boards as one machine for video files and Celery tasks."""
+    """Several small boards as one machine for video, training and Celery tasks."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
