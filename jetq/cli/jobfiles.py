@@ -118,8 +118,9 @@ Examples:
 @click.option(
     "--url", "wants_url", is_flag=True, help="Print the address of the moving picture, and the secret that opens it."
 )
+@json_option
 @broker_options
-def preview(*, job_id: str, out: str | None, wants_url: bool, where: Where) -> None:
+def preview(*, job_id: str, out: str | None, wants_url: bool, as_json: bool, where: Where) -> None:
     """Save what a stream sees now, boxes drawn in, as a JPEG.
 
     With --url: where it shows itself as MJPEG, and the header that a player has to send. The header opens all that jobs
@@ -127,8 +128,11 @@ def preview(*, job_id: str, out: str | None, wants_url: bool, where: Where) -> N
     """
     remains = Remains(where.ledger(), job_id)
     if wants_url:
-        for line in remains.live():
-            print(line)
+        url, header = remains.live()
+        if as_json:
+            print_json({"url": url, "header": header})
+        else:
+            print(f"{url}\n{header}")
         return
     node, jpeg = remains.preview()
     if out == "-":
@@ -139,6 +143,9 @@ def preview(*, job_id: str, out: str | None, wants_url: bool, where: Where) -> N
         target.write_bytes(jpeg)
     except OSError as exc:
         raise UsageError(f"cannot write {target}: {exc.strerror}; choose another file with --out") from exc
+    if as_json:
+        print_json({"node": node, "file": str(target)})
+        return
     print(target)
     say(f"what {job_id} saw on {node}; --url names the moving picture")
 

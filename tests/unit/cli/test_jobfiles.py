@@ -144,6 +144,16 @@ def test_what_opens_a_preview_is_printed_only_when_asked_for(jetq, stream, tmp_p
     assert header.startswith("Authorization: Bearer ")
 
 
+def test_a_preview_is_told_as_json_too(jetq, stream, tmp_path):
+    path = str(tmp_path / "gate.jpg")
+
+    saved = json.loads(jetq("job", "preview", stream, "--out", path, "--json")[1])
+    live = json.loads(jetq("job", "preview", stream, "--url", "--json")[1])
+
+    assert saved == {"node": "a", "file": path}
+    assert set(live) == {"url", "header"}
+
+
 def test_only_a_stream_has_a_preview(yard, jetq):
     job = JetQ(yard.url).submit("yard.count", 1, wait_for_node=True)
 
