@@ -20,7 +20,7 @@ from jetq.store.link import Link, fields_of, text
 from jetq.store.streaming import Heard, Seen, Weight
 
 #: Results of a stream that are kept, and of one whose results hold pictures.
-RESULTS, PICTURES = 1000, 100
+RESULTS, PICTURES = 1000, 50
 
 
 class StreamSide(Link):
