@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-ROWS = ("publish", "pick", "path", "routing", "gang_queue", "gang_launch", "faults")
+ROWS = ("publish", "pick", "path", "routing", "gang_queue", "gang_launch", "streams", "takeover", "faults")
 #: Where figures go unless told otherwise; the folder is ignored by git.
 OUT = Path("out/bench")
 
