@@ -20,6 +20,8 @@ from jetq.store.redis import RedisStore
 NODES, SLOTS = 4, 4
 #: What a stream is said to cost, so that all fit wherever they are put (slots).
 COST = 0.25
+#: The last results of a measurement are in the ledger by then (s).
+ARRIVE_S = 3.0
 #: Longest wait for all streams to have frames, and for all to be gone (s).
 FRAMES_S, GONE_S = 120.0, 60.0
 
@@ -48,6 +50,7 @@ def watch(cameras: Cameras, seconds: float) -> tuple[Figures, int]:
         time.sleep(seconds)
         cores, pss_bytes, camera_cores = meter.end()
         end_s = time.time()
+        time.sleep(ARRIVE_S)
         p99_s = [told.get("latency_p99_s") for job in jobs if (told := job.row().telemetry)]
         counts = [len(_between(store, job.id, begin_s, end_s)) for job in jobs]
         stop(jobs)
