@@ -39,7 +39,7 @@ format: $(VENV)/.test ## format the source and mend what the linter can
 	$(BIN)/ruff check --fix-only -q .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.test clips ## measure every row of the budget, as ratios (about 45 min)
+bench: $(VENV)/.test clips ## measure every row of the budget, as ratios (about 75 min)
 	$(BIN)/python -m benchmarks
 
 clips: $(CLIPS) ## fetch four short real clips into clips/

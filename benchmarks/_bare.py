@@ -43,10 +43,7 @@ def watch(kind: str, cameras: Cameras, seconds: float, *, together: bool) -> Fig
     with ExitStack() as stack:
         watchers = []
         for urls in groups:
-            argv = [sys.executable, "-m", "benchmarks._watch", kind, *urls]
-            watcher = subprocess.Popen(
-                argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-            )
+            watcher = _started([sys.executable, "-m", "benchmarks._watch", kind, *urls])
             stack.callback(watcher.wait)
             stack.callback(watcher.kill)
             watchers.append(watcher)
@@ -106,6 +103,12 @@ def pss_bytes(pids: Sequence[int]) -> int:
         total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
         total += pss_bytes(process.children(pid))
     return total
+
+
+def _started(argv: Sequence[str]) -> subprocess.Popen[str]:
+    """Start a program in a session of its own, as runners are: on a busy machine a session has one share."""
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    return subprocess.Popen(argv, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=nowhere, text=True, start_new_session=True)
 
 
 def _line(watcher: subprocess.Popen[str]) -> str:

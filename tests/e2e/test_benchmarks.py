@@ -12,8 +12,8 @@ from benchmarks import _live, soak
 from benchmarks._fleet import Job, Machine
 
 
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", ["publish", "pick", "routing", "gang_launch", "faults"])
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["publish", "pick", "routing", "gang_launch", "streams", "takeover", "faults"])
 def test_a_smoke_run_prints_ratios_and_writes_them(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     code = all_rows.main(["--quick", "--only", name, "--json", str(tmp_path / "all.json")])
 
