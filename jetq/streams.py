@@ -67,7 +67,7 @@ class StreamSide:
         Raises:
             UsageError: a bad value; the message holds no secret.
             NeverFits: no node could run it.
-            PublishRefused: the id is that of another camera, or of other work.
+            PublishRefused: the id is that of another camera, or of other work; credentials are missing.
             PublishUnknown: the broker did not answer; send it again with the id in the error.
         """
         spec, secrets = wish({"uri": uri, **fields})
@@ -154,8 +154,6 @@ class StreamSide:
             bring_model(self._store, asked.model)
             for _ in range(_TRIES):
                 before = self._store.wanted(stream_id)
-                if before is None:
-                    _check_secrets(spec, secrets)
                 changed = changes(stream_id, before[0], spec) if before is not None else []
                 digest = before[1] if before is not None else ""
                 placed = self._store.submit_stream(stream_id, spec, secrets, template, before=digest)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from jetq.model.credentials import Secret
+from jetq.model.credentials import Secret, hides
 from jetq.model.stream import Secrets, StreamSpec
 
 #: The task that runs a seat of a stream.
@@ -47,11 +48,13 @@ class End:
         return cls(said["how"], str(said["why"]), str(said["traceback"]))
 
 
-def secrets_as_text(secrets: Secrets) -> str:
-    """Return secrets as the ledger keeps them, "" for none."""
-    return json.dumps({shown: secret.as_json() for shown, secret in secrets.items()}, sort_keys=True) if secrets else ""
+def secrets_as_text(spec: StreamSpec, secrets: Secrets) -> dict[str, str]:
+    """Return the credentials of each address of a stream that hides some, as the ledger keeps them; "": not given."""
+    webhooks = [sink.partition(":")[2] for sink in spec.sinks if sink.startswith("webhook:")]
+    hiding = dict.fromkeys(shown for shown in (spec.uri, *webhooks) if hides(shown))
+    return {shown: json.dumps(secrets[shown].as_json(), sort_keys=True) if shown in secrets else "" for shown in hiding}
 
 
-def secrets_of(text: str) -> Secrets:
-    """Read what ``secrets_as_text`` gave."""
-    return {shown: Secret.from_json(plain) for shown, plain in json.loads(text or "{}").items()}
+def secrets_of(kept: Mapping[str, str]) -> Secrets:
+    """Read what the ledger keeps."""
+    return {shown: Secret.from_json(json.loads(plain)) for shown, plain in kept.items()}

@@ -29,7 +29,10 @@ TERMINAL = frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED})
 MOVES: dict[JobState, frozenset[JobState]] = {
     _S.WAITING: frozenset({_S.QUEUED, _S.ASSIGNED, _S.WAITING, _S.FAILED, _S.CANCELLED}),
     _S.QUEUED: frozenset({_S.ASSIGNED, _S.RUNNING, _S.RESERVED, _S.WAITING, _S.QUEUED, _S.FAILED, _S.CANCELLED}),
-    _S.ASSIGNED: frozenset({_S.ASSIGNED, _S.QUEUED, _S.RUNNING, _S.WAITING, _S.FAILED, _S.CANCELLED}),
+    # SUCCEEDED: a stream of a short file, whose seat has ended before it could say that it runs.
+    _S.ASSIGNED: frozenset(
+        {_S.ASSIGNED, _S.QUEUED, _S.RUNNING, _S.WAITING, _S.SUCCEEDED, _S.FAILED, _S.CANCELLED},
+    ),
     _S.RESERVED: frozenset({_S.PREPARING, _S.QUEUED, _S.FAILED, _S.CANCELLED}),
     _S.PREPARING: frozenset({_S.RUNNING, _S.QUEUED, _S.FAILED, _S.CANCELLED}),
     _S.RUNNING: frozenset(

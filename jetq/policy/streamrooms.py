@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from jetq.model.charge import SEAT_TASK, End
@@ -23,6 +24,10 @@ _WHY_NOT = {
     "suspect": "has not been heard of",
     "draining": "is too hot, or short of memory",  # it says so itself; nobody has asked for a drain
 }
+
+
+#: Stands for what cannot be read.
+_UNREAD = StreamSpec("test:still")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,6 @@ def seat_record(seat_id: str, record: Mapping[str, str]) -> SeatRecord | None:
             end = End.parse(record.get("result", ""))
         except (ValueError, TypeError, KeyError) as exc:
             error = f"its report cannot be read: {exc}"
-    told = json.loads(record.get("telemetry") or "{}")
     return SeatRecord(
         seat_id,
         record.get("node", ""),
@@ -101,17 +105,21 @@ def seat_record(seat_id: str, record: Mapping[str, str]) -> SeatRecord | None:
         end,
         error,
         float((record.get("lease") or "0").split()[0]),
-        bool(told.get("slowed")),
+        bool((_json(record.get("telemetry")) or {}).get("slowed")),
     )
 
 
 def stream_record(
     job_id: str, record: Mapping[str, str], owner: SeatRecord | None, heir: SeatRecord | None
 ) -> StreamRecord:
-    """Return a stream from its record."""
+    """Return a stream from its record.
+
+    Raises:
+        UsageError, TypeError, ValueError: what it asks for cannot be read.
+    """
     return StreamRecord(
         job_id,
-        StreamSpec.from_json(json.loads(record["spec"])),
+        _spec_of(record["spec"]),
         int(record.get("turn") or 0),
         load_of(record.get("load", "")),
         owner,
@@ -121,9 +129,20 @@ def stream_record(
     )
 
 
+def ending_record(
+    job_id: str, record: Mapping[str, str], owner: SeatRecord | None, heir: SeatRecord | None
+) -> StreamRecord:
+    """Return a stream that is being cancelled because what it asks for cannot be read."""
+    turn, reason = int(record.get("turn") or 0), record.get("reason", "")
+    return StreamRecord(job_id, _UNREAD, turn, None, owner, heir, cancel_asked=True, reason=reason)
+
+
 def load_of(text: str) -> Load | None:
-    """Read what a seat said that its stream takes."""
-    return Load(*json.loads(text)) if text else None
+    """Read what a seat said that its stream takes; what another version of jetq said may be unreadable: not known."""
+    try:
+        return Load(*json.loads(text)) if text else None
+    except (TypeError, ValueError):
+        return None
 
 
 def load_text(load: Load | None) -> str:
@@ -187,6 +206,12 @@ def _taken(leases: Sequence[str]) -> Taken:
         if words[3] != "task":
             slots, gpu, mem = slots + float(words[0]), gpu + int(words[1]), mem + int(float(words[2]))
     return Taken(slots, gpu, mem)
+
+
+@lru_cache(maxsize=1024)
+def _spec_of(text: str) -> StreamSpec:
+    """Return what a stream asks for. A leader reads the same again and again, and each time it is checked whole."""
+    return StreamSpec.from_json(json.loads(text))
 
 
 def _json(text: str | None) -> Any:

@@ -36,7 +36,8 @@ stay together, and one pattern in an access list covers them. kombu and Celery's
     tasks:<node>                     SET                                task names the node has loaded
     gangs                            ZSET                               gangs that have not ended, by submission time
     streams                          ZSET                               streams that have not ended, by submission time
-    secret:<id>                      STRING  until the stream has ended the credentials of a stream's addresses
+    secret:<id>                      HASH    until the stream has ended address of a stream, as it is shown -> its
+                                                                        credentials (JSON)
     results:<id>                     STREAM  capped; as the record      what a stream saw: r(esult, JSON)
     gang:<id>                        HASH    of one start               what its members say: hello.0, reach.0, ...
     gang.lines:<id>                  STREAM  last 4000; as the record   what its ranks write: a(t), n(ode), r(ank),

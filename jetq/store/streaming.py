@@ -88,7 +88,7 @@ class SeatLedger(Protocol):
         ...
 
     def tell_seat(
-        self, seat_id: str, token: str, telemetry: str, load: str, results: Sequence[str], *, ready: bool
+        self, seat_id: str, token: str, telemetry: str, load: str, results: Sequence[str], *, first: int, ready: bool
     ) -> Heard | None:
         """Say how a seat is, and what it saw. None: its stream goes on without it."""
         ...

@@ -11,7 +11,14 @@ from jetq.errors import BrokerUnsure, NoSuchJob, UsageError
 from jetq.model.charge import SEAT_TASK, Charge, secrets_as_text, secrets_of
 from jetq.model.stream import Secrets, StreamSpec
 from jetq.policy.seats import StreamNode
-from jetq.policy.streamrooms import SeatRecord, StreamRecord, seat_record, stream_node, stream_record
+from jetq.policy.streamrooms import (
+    SeatRecord,
+    StreamRecord,
+    ending_record,
+    seat_record,
+    stream_node,
+    stream_record,
+)
 from jetq.policy.streams import Step
 from jetq.store import orders
 from jetq.store.base import Placed
@@ -34,14 +41,23 @@ class StreamSide(Link):
         """Want a stream, or want it otherwise.
 
         Args:
+            secrets: of its addresses; those of an address that hides some, and has none here, stay as they are.
             template: the seats' message, with ``@jetq-id@`` and ``@jetq-pub@`` where each has its own.
             before: the digest of the spec that this one is to change (``stream_digest``); "": it is new.
         """
         plain = json.dumps(spec.as_json(), sort_keys=True)
         got = self._run(
             "submit_stream",
-            *(job_id, orders.digest(spec.uri, plain, spec.needs(spec.cost or 1.0)), spec.uri, 3, plain, template),
-            *(secrets_as_text(secrets), before),
+            *(
+                job_id,
+                orders.digest(spec.uri, plain, spec.needs(spec.cost or 1.0)),
+                spec.uri,
+                3,
+                plain,
+                template,
+                before,
+            ),
+            *(word for pair in secrets_as_text(spec, secrets).items() for word in pair),
         )
         verdict, state, why = text(got).split("\t")
         return Placed(job_id, cast(Any, verdict), state, None, why)
@@ -49,7 +65,7 @@ class StreamSide(Link):
     def wanted(self, job_id: str) -> tuple[StreamSpec, str] | None:
         """Return what a stream was asked for as, and the digest of that; None: no live stream has this id."""
         record = self._hash(f"job:{job_id}")
-        if record.get("kind") != "stream" or "finished_at" in record:
+        if record.get("kind") != "stream" or "whole" in record or "finished_at" in record:
             return None
         return StreamSpec.from_json(json.loads(record["spec"])), record["digest"]
 
@@ -90,15 +106,17 @@ class StreamSide(Link):
         for job, record in records.items():
             if not record.get("spec"):
                 continue
+            owner, heir = (
+                seat_record(record[part], held[record[part]]) if record.get(part) else None
+                for part in ("owner", "heir")
+            )
             try:
-                owner, heir = (
-                    seat_record(record[part], held[record[part]]) if record.get(part) else None
-                    for part in ("owner", "heir")
-                )
                 found.append(stream_record(job, record, owner, heir))
-            except (UsageError, TypeError, ValueError, KeyError) as exc:  # of another version; it holds up no other
-                why = f"this version of jetq cannot read what it asks for: {exc}"
-                if cancels:
+            except (UsageError, TypeError, ValueError) as exc:  # of another version; it holds up no other
+                if record.get("cancel_asked"):
+                    found.append(ending_record(job, record, owner, heir))
+                elif cancels:
+                    why = f"this version of jetq cannot read what it asks for: {exc}"
                     self._run("cancel", job, why, *seed(), self._ttl_s)
         return found
 
@@ -153,7 +171,7 @@ class StreamSide(Link):
         stream_id = mine.get("whole", "")
         (got, secrets, board) = self._read_all(
             ("HGETALL", f"{self.prefix}job:{stream_id}"),
-            ("GET", f"{self.prefix}secret:{stream_id}"),
+            ("HGETALL", f"{self.prefix}secret:{stream_id}"),
             ("HGET", f"{self.prefix}node:{mine.get('node', '')}", "board"),
         )
         record = fields_of(got)
@@ -164,25 +182,26 @@ class StreamSide(Link):
             int(mine["index"]),
             int(record["version"]),
             StreamSpec.from_json(json.loads(record["spec"])),
-            secrets_of(text(secrets)),
+            secrets_of(fields_of(secrets)),
             text(board),
         )
 
     def tell_seat(
-        self, seat_id: str, token: str, telemetry: str, load: str, results: Sequence[str], *, ready: bool
+        self, seat_id: str, token: str, telemetry: str, load: str, results: Sequence[str], *, first: int, ready: bool
     ) -> Heard | None:
         """Say how a seat is, and what it saw. None: its stream goes on without it.
 
         Args:
             telemetry: JSON. load: JSON (``policy.streamrooms.load_text``), "" where it is not known.
             results: JSON each, oldest first; they are kept where this seat owns the stream.
+            first: the number of the first of them, counted from 0: who gets no answer tells them again.
             ready: its frames come.
 
         Raises:
             BrokerUnsure: the server was started anew; ask again in a moment.
         """
         most = PICTURES if any('"jpeg"' in result for result in results) else RESULTS
-        got = self._run("tell_seat", seat_id, token, "1" if ready else "", telemetry, load, most, *results)
+        got = self._run("tell_seat", seat_id, token, "1" if ready else "", telemetry, load, most, first, *results)
         if int(got[0]) == -2:
             raise BrokerUnsure
         if int(got[0]) < 0:

@@ -2,6 +2,18 @@
 --
 -- uses  base room ending
 
+-- Does a node say that it runs a job of this id? A server that lost its last writes may know nothing of it.
+local function is_run(id)
+  for _, name in ipairs(call('SMEMBERS', P .. 'nodes')) do
+    local n = call('HMGET', P .. 'node:' .. name, 'state', 'running')
+    local told = n[1] ~= 'dead' and n[1] ~= 'gone' and n[2] and string.find(n[2], id, 1, true)
+    for _, run in ipairs(told and cjson.decode(n[2]) or {}) do
+      if run[1] == id then return true end
+    end
+  end
+  return false
+end
+
 -- End a part: at once where it is unclaimed, else its node is asked to.
 local function stop_part(part, why, ttl, salt)
   local key = P .. 'job:' .. part

@@ -7,12 +7,15 @@
 --       prepare  a new seat on the node is its heir
 --       hand     the heir becomes the owner, the owner ends
 --       drop     the heir ends        stop  the owner ends, and nobody follows yet
--- gives 1, or 0 where nothing was done: the term or that turn is over, or the server was started anew
+-- gives 1, or 0 where nothing was done: the term or that turn is over, the node takes nothing new any more, or the server
+--       was started anew
 if not is_sure() or not leads(A[1], A[2]) then return 0 end
 local id, verb, node, why, salt, key = A[3], A[5], A[6], A[7], tonumber(A[10]), P .. 'job:' .. A[3]
 local j = call('HMGET', key, 'state', 'turn', 'owner', 'heir', 'seats', 'prio', 'cancel_asked')
 if not j[1] or TERMINAL[j[1]] or j[7] or (j[2] or '0') ~= A[4] then return 0 end
 local owner, heir = j[3] or '', j[4] or ''
+if (verb == 'start' or verb == 'prepare') and not look(node).up then return 0 end
+if verb == 'hand' and heir == '' then return 0 end
 
 local function node_of(seat) return seat ~= '' and call('HGET', P .. 'job:' .. seat, 'node') or '' end
 
@@ -22,7 +25,8 @@ end
 
 local function seated()
   local number = (j[5] or 0) + 1
-  while call('EXISTS', P .. 'job:' .. id .. '.' .. number) == 1 do number = number + 1 end  -- somebody called other work so
+  -- Somebody has called other work so, or a node still runs what a server that was started anew has forgotten.
+  while call('EXISTS', P .. 'job:' .. id .. '.' .. number) == 1 or is_run(id .. '.' .. number) do number = number + 1 end
   call('HSET', key, 'seats', number)
   local seat = id .. '.' .. number
   begin_part(id, seat, node, A[9], A[8], j[6], salt, { 'kind', 'stream', 'name', 'stream.run', 'index', number })
@@ -53,6 +57,10 @@ end
 local nodes = node_of(owner)
 if heir ~= '' then nodes = nodes .. ' ' .. node_of(heir) end
 call('HSET', key, 'owner', owner, 'heir', heir, 'parts', parts[1] and cjson.encode(parts) or '[]', 'nodes', nodes, 'turn', (j[2] or 0) + 1)
-if owner == '' then call('HSET', key, 'state', 'QUEUED') elseif verb == 'start' then call('HSET', key, 'state', 'ASSIGNED') end
+if owner == '' then
+  call('HSET', key, 'state', 'QUEUED')
+elseif verb == 'start' or j[1] == 'QUEUED' then
+  call('HSET', key, 'state', 'ASSIGNED')
+end
 note(id, verb, node, why, verb ~= 'drop' and true)
 return 1
