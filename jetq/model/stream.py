@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -93,7 +94,7 @@ class StreamSpec:
     @property
     def camera(self) -> CameraUri:
         """The camera."""
-        return parse(self.uri)[0]
+        return _camera(self.uri)
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -171,6 +172,11 @@ def changes(stream_id: str, before: StreamSpec, after: StreamSpec) -> list[str]:
         )
     names = [f.name for f in fields(StreamSpec) if getattr(before, f.name) != getattr(after, f.name)]
     return [f"{name} {_said(getattr(before, name))} -> {_said(getattr(after, name))}" for name in names]
+
+
+@lru_cache(maxsize=1024)
+def _camera(shown: str) -> CameraUri:
+    return parse(shown)[0]
 
 
 def _said(value: object) -> str:

@@ -26,6 +26,9 @@ _WHY_NOT = {
 }
 
 
+#: What of a stream's record, and of a seat's, a leader looks at. It does so twice a second, so it reads no more.
+STREAM_FIELDS = ("spec", "turn", "load", "owner", "heir", "cancel_asked", "reason")
+SEAT_FIELDS = tuple("state node assigned_at lost_at ready_at result error reason lease telemetry".split())
 #: Stands for what cannot be read.
 _UNREAD = StreamSpec("test:still")
 
@@ -41,6 +44,7 @@ class SeatRecord:
     ready: bool
     end: End | None  # it has ended by itself
     error: str  # why it was lost
+    lost: bool  # with what ran it: its node, its lane; False: it has ended by itself, or lives
     slots: float  # of its lease
     hot: bool  # it gets fewer frames than it wants, because its node is hot
 
@@ -104,6 +108,7 @@ def seat_record(seat_id: str, record: Mapping[str, str]) -> SeatRecord | None:
         "ready_at" in record,
         end,
         error,
+        "lost_at" in record,
         float((record.get("lease") or "0").split()[0]),
         bool((_json(record.get("telemetry")) or {}).get("slowed")),
     )

@@ -33,7 +33,8 @@ class Streams:
         self._term = 0
         self._memory = Memory()
         self._said: dict[str, str] = {}
-        self._refusals: set[str] = set()  # seats whose refusal has been counted
+        self._failures: set[str] = set()  # seats whose failure has been counted
+        self._since_s: dict[str, float] = {}  # heir -> when this leader saw it first: no two clocks are compared
 
     def look(self, moves: Mapping[str, str]) -> None:
         """Look at all streams once.
@@ -46,38 +47,51 @@ class Streams:
         """
         term = self._leader.term
         if term != self._term:
-            self._term, self._memory, self._said, self._refusals = term, Memory(), {}, set()
+            self._term = term
+            self._forget()
         records = self._ledger.streams() if term else []
         if not records:
-            self._memory, self._said, self._refusals = Memory(), {}, set()
+            self._forget()
             return
-        live = [record for record in records if not self._ends(record)]
-        nodes = self._ledger.stream_nodes(records)
+        live = [self._dated(record) for record in records if not self._ends(record)]
+        nodes = self._ledger.stream_nodes(live)
         found = look(
             [r.stream(moves.get(r.owner.id, "") if r.owner else "") for r in live], nodes, self._memory, self._clock()
         )
         self._memory = found.memory
+        there = {seat.id for record in live for seat in (record.owner, record.heir) if seat is not None}
+        self._failures &= there
+        self._since_s = {seat: since_s for seat, since_s in self._since_s.items() if seat in there}
         by_id = {record.id: record for record in live}
         for step in found.steps:
             self._do(by_id[step.stream], step, nodes)
         self._weigh(live, nodes, found)
+
+    def _forget(self) -> None:
+        self._memory, self._said, self._failures, self._since_s = Memory(), {}, set(), {}
+
+    def _dated(self, record: StreamRecord) -> StreamRecord:
+        """Return a stream whose heir is as old as this leader knows it."""
+        if record.heir is None:
+            return record
+        since_s = self._since_s.setdefault(record.heir.id, self._clock())
+        return replace(record, heir=replace(record.heir, since_s=since_s))
 
     def _ends(self, record: StreamRecord) -> bool:
         """End a stream whose seat says that it is over, or that was cancelled. True: it is no business of placement."""
         if record.cancel_asked:
             self._end(record, JobState.CANCELLED, "cancelled")
             return True
+        end = record.owner.end if record.owner is not None else None
+        if end is not None and end.how == "over":
+            self._end(record, JobState.SUCCEEDED, end.why, json.dumps({"why": end.why}))
+            return True
+        if end is not None and end.how == "failed":
+            self._end(record, JobState.FAILED, "\n".join(filter(None, (end.why, end.traceback))))
+            return True
         for seat in (record.owner, record.heir):
-            if seat is None or seat.end is None:
-                continue
-            if seat is record.owner and seat.end.how == "over":
-                self._end(record, JobState.SUCCEEDED, seat.end.why, json.dumps({"why": seat.end.why}))
-                return True
-            if seat is record.owner and seat.end.how == "failed":
-                self._end(record, JobState.FAILED, "\n".join(filter(None, (seat.end.why, seat.end.traceback))))
-                return True
-            if seat.end.how in ("refused", "failed"):
-                self._rest(record, seat, seat.end.why)
+            if seat is not None and (why := _why_rest(seat)):
+                self._rest(record, seat, why)
         return False
 
     def _end(self, record: StreamRecord, state: JobState, why: str, result: str = "") -> None:
@@ -86,14 +100,13 @@ class Streams:
             tell("stream.ended", stream=record.id, state=state.value, why=why.partition("\n")[0])
 
     def _rest(self, record: StreamRecord, seat: SeatRecord, why: str) -> None:
-        """Leave a node out for a while that has refused a stream."""
-        if seat.id in self._refusals:
+        """Leave a node out for a while on which a stream cannot run."""
+        if seat.id in self._failures:
             return
-        self._refusals.add(seat.id)
+        self._failures.add(seat.id)
         key, rests = (record.id, seat.node), self._memory.rests
-        rest = refused(rests.get(key), self._clock(), f"refused it: {why}")
-        self._memory = replace(self._memory, rests={**rests, key: rest})
-        _log.warning("stream.refused", stream=record.id, node=seat.node, why=why)
+        self._memory = replace(self._memory, rests={**rests, key: refused(rests.get(key), self._clock(), why)})
+        _log.warning("stream.rests", stream=record.id, node=seat.node, why=why)
 
     def _do(self, record: StreamRecord, step: Step, nodes: Sequence[StreamNode]) -> None:
         there = next((node for node in nodes if node.name == step.node), None)
@@ -125,6 +138,14 @@ class Streams:
         if weights or said:
             self._ledger.weigh(self._leader.epoch, self._term, weights, said)
         self._said = dict(found.waiting)
+
+
+def _why_rest(seat: SeatRecord) -> str:
+    """Return why a stream had better not come to this node again at once, "" if it may."""
+    if seat.end is not None:
+        return f"refused it: {seat.end.why}" if seat.end.how in ("refused", "failed") else ""
+    failed = seat.state is JobState.FAILED and not seat.lost
+    return f"could not run it: {seat.error}" if failed or seat.state is JobState.SUCCEEDED else ""
 
 
 def _left(seat: SeatRecord) -> str:

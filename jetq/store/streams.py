@@ -12,6 +12,8 @@ from jetq.model.charge import SEAT_TASK, Charge, secrets_as_text, secrets_of
 from jetq.model.stream import Secrets, StreamSpec
 from jetq.policy.seats import StreamNode
 from jetq.policy.streamrooms import (
+    SEAT_FIELDS,
+    STREAM_FIELDS,
     SeatRecord,
     StreamRecord,
     ending_record,
@@ -99,9 +101,9 @@ class StreamSide(Link):
         names = self.stream_ids()
         if not names:
             return []
-        records = self._records(names)
+        records = self._records(names, STREAM_FIELDS)
         seats = [record.get(part, "") for record in records.values() for part in ("owner", "heir")]
-        held = self._records([seat for seat in seats if seat])
+        held = self._records([seat for seat in seats if seat], SEAT_FIELDS)
         found = []
         for job, record in records.items():
             if not record.get("spec"):
@@ -208,7 +210,11 @@ class StreamSide(Link):
             return None
         return Heard(bool(text(got[1])), int(got[2] or 0), json.loads(text(got[3]) or "{}"))
 
-    def _records(self, job_ids: Sequence[str]) -> dict[str, dict[str, str]]:
-        asked = [("HGETALL", f"{self.prefix}job:{job}") for job in job_ids]
+    def _records(self, job_ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return what records have of these fields."""
+        asked = [("HMGET", f"{self.prefix}job:{job}", *fields) for job in job_ids]
         found = self._read_all(*asked) if asked else []
-        return {job: fields_of(got) for job, got in zip(job_ids, found, strict=True)}
+        return {
+            job: {name: text(value) for name, value in zip(fields, got, strict=True) if value is not None}
+            for job, got in zip(job_ids, found, strict=True)
+        }

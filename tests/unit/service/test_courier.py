@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from jetq.errors import BrokerDown
-from jetq.service.courier import WAITING, Courier
+from jetq.service.courier import WAITING, WAITING_WIDTH, Courier
 from jetq.store.streaming import Heard
 
 
@@ -21,14 +21,18 @@ class Book:
         self.results: list[str] = []
         self.telemetry: dict[str, object] = {}
         self.ready = False
-        self.owns = True
+        self.owns, self.garbles = True, False
+        self.said: list[tuple[int, int]] = []  # number of the first result, how many
 
-    def tell_seat(self, seat_id, token, telemetry, load, results, *, ready):
+    def tell_seat(self, seat_id, token, telemetry, load, results, *, first, ready):
         if not self.here.is_set():
             raise BrokerDown("away")
         if self.over:
             return None
-        self.results += results
+        if self.garbles:
+            raise ValueError("no answer that anybody could read")
+        self.said.append((first, len(results)))
+        self.results += results[max(0, len(self.results) - first) :]
         self.telemetry, self.ready = json.loads(telemetry), ready
         return Heard(self.owns, 1, {})
 
@@ -81,3 +85,38 @@ def test_a_seat_hears_that_its_stream_goes_on_without_it(book, courier, wait_unt
     courier.say({}, None, [], ready=True)
 
     wait_until(courier.over.is_set, what="that it is over")
+
+
+def test_results_with_pictures_take_no_more_memory_than_others(book, courier, wait_until):
+    book.here.clear()
+    courier.say({}, None, ["x" * (WAITING_WIDTH // 4)] * 6, ready=True)
+
+    assert courier.dropped == 2
+    book.here.set()
+    wait_until(lambda: len(book.results) == 4, what="what waited")
+    assert book.said[-1] == (2, 4)
+
+
+def test_results_are_numbered_so_that_those_of_a_lost_answer_are_known_again(book, courier, wait_until):
+    for number in range(3):
+        courier.say({}, None, [str(number)], ready=True)
+        wait_until(lambda: len(book.results) == number + 1, what="one more")  # noqa: B023
+
+    assert [first for first, count in book.said if count] == [0, 1, 2]
+
+
+def test_that_frames_come_is_told_at_once(book, courier, wait_until):
+    courier.say({}, None, [], ready=False)
+    wait_until(lambda: book.said, what="the first word")
+
+    courier.say({}, None, [], ready=True)
+
+    wait_until(lambda: book.ready, within_s=0.2, what="the next one")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_courier_that_fails_ends_its_seat(book, courier, wait_until):
+    book.garbles = True
+    courier.say({}, None, ["1"], ready=True)
+
+    wait_until(courier.over.is_set, what="the end")
