@@ -10,9 +10,12 @@ Ctrl-C ends the application; the streams go on without it, unless --cancel is gi
 from __future__ import annotations
 
 import argparse
+import os
+import queue
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ class Cameras:
     def __init__(self, cluster: JetQ, path: Path, least_score: float) -> None:
         self._cluster, self._path, self._least_score = cluster, path, least_score
         self._ids: set[str] = set()
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()  # of all readers
         self._seen: str | None = None  # the list at the last look
         self._done: str | None = None  # that was applied
         self._complaint = ""
@@ -66,10 +70,16 @@ class Cameras:
         try:
             for seen in self._cluster.results(stream):
                 if seen["score"] >= self._least_score:
-                    print(described(seen), flush=True)
+                    self._lines.put(described(seen))
             say(f"{stream}: has ended")
         except JetqError as exc:
             say(f"{stream}: {exc}")
+
+    def show(self, until_s: float) -> None:
+        """Print what the cameras see, until a time of the monotonic clock."""
+        while (left_s := until_s - time.monotonic()) > 0:
+            with suppress(queue.Empty):
+                print(self._lines.get(timeout=left_s), flush=True)
 
     def cancel(self, stream: str) -> None:
         """Take a camera away."""
@@ -107,11 +117,14 @@ def main() -> int:
         try:
             while True:
                 cameras.follow()
-                time.sleep(LOOK_S)
+                cameras.show(time.monotonic() + LOOK_S)
         except KeyboardInterrupt:
             if asked.cancel:
                 cameras.cancel_all()
             return 0
+    except BrokenPipeError:  # nobody reads what it prints any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (JetqError, OSError) as exc:  # its message says what to do
         print(exc, file=sys.stderr)
         return exc.exit_code if isinstance(exc, JetqError) else UsageError.exit_code
