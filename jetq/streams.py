@@ -73,8 +73,7 @@ class StreamSide:
         spec, secrets = wish({"uri": uri, **fields})
         stream_id = ids.job_id(job_id) if job_id is not None else ids.new_job_id()
         asked = self._packed(stream_id, spec, secrets)
-        if not wait_for_node:
-            _admit(asked, self._store.stream_nodes([]))
+        self._check(asked, None if wait_for_node else self._store.stream_nodes([]))
         return sent(self._store, self._want(asked)[0])
 
     def apply_cameras(self, path: Path | str, *, wait_for_node: bool = False) -> list[Applied]:
@@ -108,7 +107,7 @@ class StreamSide:
 
         Args:
             after: the ``place`` of a result: those that came behind it; ``""``: from the oldest that is kept on (some
-                1000; 100 of those with pictures); None: new ones only.
+                1000; 50 of those with pictures); None: new ones only.
             timeout: end after so long without a result (s); None: wait for as long as it takes.
 
         Raises:

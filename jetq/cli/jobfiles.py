@@ -43,7 +43,7 @@ def logs(
     Lines of a gang begin with the rank that wrote them. With -f, and of nodes that cannot be asked, they come from the
     live copy in the ledger: what is written from now on, and the last few thousand lines before.
 
-    Of the results of a stream (--results) the ledger keeps the last 1000, or 100 where they hold pictures.
+    Of the results of a stream (--results) the ledger keeps the last 1000, or 50 where they hold pictures.
     """
     ledger = where.ledger()
     if results:
