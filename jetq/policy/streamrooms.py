@@ -28,7 +28,7 @@ _WHY_NOT = {
 
 #: What of a stream's record, and of a seat's, a leader looks at. It does so twice a second, so it reads no more.
 STREAM_FIELDS = ("spec", "turn", "load", "owner", "heir", "cancel_asked", "reason")
-SEAT_FIELDS = tuple("state node assigned_at lost_at ready_at result error reason lease telemetry".split())
+SEAT_FIELDS = ("state", "node", "assigned_at", "lost_at", "ready_at", "result", "error", "reason", "lease", "telemetry")
 #: Stands for what cannot be read.
 _UNREAD = StreamSpec("test:still")
 
