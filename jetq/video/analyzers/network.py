@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ class Network:
         Raises:
             UsageError: it is no model, takes something else than one picture, or the provider is not there.
         """
-        self.name = Path(path).name
+        self.name = _short(Path(path).name)
         if not Path(path).is_file():
             raise UsageError(f"onnx: {path} is no file; give a model with model=FILE.onnx")
         asked = _providers(provider)
@@ -137,7 +138,13 @@ def _providers(provider: str) -> list[str]:
     return [PROVIDERS[name] for name in wanted if PROVIDERS[name] in there]
 
 
+def _short(name: str) -> str:
+    """Return a file's name for people: of one that is named by its content (``models.Shelf``) its first characters."""
+    return re.sub(r"^([0-9a-f]{12})[0-9a-f]{52}", r"\1", name)
+
+
 def _one_line(exc: Exception) -> str:
-    """Return what onnxruntime says, without its code's name and line."""
-    text = " ".join(str(exc).split())
-    return text.rpartition("[ONNXRuntimeError] : ")[2][:300] or type(exc).__name__
+    """Return what onnxruntime says, without the name of its code and the path of the file."""
+    text = " ".join(str(exc).split()).rpartition("[ONNXRuntimeError] : ")[2]
+    text = re.sub(r"^\d+ : [A-Z_]+ : ", "", text)
+    return re.sub(r"Load model from .*? failed: ?", "", text)[:300] or type(exc).__name__

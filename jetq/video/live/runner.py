@@ -8,16 +8,18 @@ import os
 import resource
 import signal
 import socket
+import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import cv2
 
-from jetq.errors import CameraFault, JetqError
+from jetq.errors import CameraFault, JetqError, UsageError
 from jetq.model.credentials import Secret, redact
 from jetq.model.stream import StreamSpec
 from jetq.video.analyzers import load
@@ -30,6 +32,7 @@ from jetq.video.live.pace import Latency, Newest, Pace, Rate
 from jetq.video.live.preview import Preview
 from jetq.video.live.sink import Seen, Sink
 
+T = TypeVar("T")
 #: Time between two reports (s); results wait no longer.
 REPORT_S = 0.25
 #: A result's picture is left out where it is larger (bytes).
@@ -78,12 +81,12 @@ class Runner:
         self._send({"end": how, "why": self._clean(why)})
 
     def _stream_until_the_end(self) -> tuple[str, str]:
-        analyzer = load.make(self._spec.analyzer, self._spec.options)
+        analyzer = self._theirs(lambda: load.make(self._spec.analyzer, self._spec.options))
         every = load.appetite(analyzer).every
         capture = open_camera(self._spec, self._secrets.get(self._spec.camera.shown))
         d = capture.described
         self._send({"opened": {name: getattr(d, name) for name in type(d).__slots__}})
-        analyzer.start()
+        self._theirs(analyzer.start)
         self._sinks = make_sinks(self._spec, self._secrets, self._folder, files_max_bytes=self._files_max_bytes)
         threading.Thread(target=self._grab, args=(capture,), name="grab", daemon=True).start()
         reported_s = 0.0
@@ -98,8 +101,10 @@ class Runner:
                 self._report()
                 reported_s = time.monotonic()
         self._report()
-        analyzer.stop()
-        return self._ending or ("stopped", "asked to end")
+        ending = self._ending or ("stopped", "asked to end")
+        with suppress(UsageError):  # told in the log; it was over already
+            self._theirs(analyzer.stop)
+        return ending
 
     def _grab(self, capture: Capture) -> None:
         """Keep the newest frame, in a thread of its own: a camera never waits for who looks."""
@@ -120,6 +125,20 @@ class Runner:
         finally:
             self._newest.end()
             capture.close()
+
+    def _theirs(self, call: Callable[[], T]) -> T:
+        """Return what an analyzer's own code gives, outside of frames.
+
+        Raises:
+            JetqError: it raised; its traceback is in the log. What fails before the first frame fails each time.
+        """
+        try:
+            return call()
+        except JetqError:
+            raise
+        except Exception as exc:
+            print(self._clean(traceback.format_exc(limit=-8)), file=sys.stderr, flush=True)
+            raise UsageError(f"its analyzer {self._spec.analyzer} raised {type(exc).__name__}: {exc}") from exc
 
     def _look(self, analyzer: Analyzer, frame: Grabbed) -> None:
         assert frame.picture is not None
@@ -219,7 +238,7 @@ def _with_picture(line: dict[str, Any], result: Result) -> dict[str, Any]:
 
 def main(channel: socket.socket) -> None:
     """Run the stream that the first line of the channel describes."""
-    with channel.makefile("rb") as words:
-        first = words.readline()
-        if first:
-            Runner(channel, words, json.loads(first)).run()
+    words = channel.makefile("rb")  # closed by nobody: a thread reads it, and that would wait for the next line
+    first = words.readline()
+    if first:
+        Runner(channel, words, json.loads(first)).run()

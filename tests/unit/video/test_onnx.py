@@ -203,7 +203,7 @@ def bad_model(folder: Path, what: str) -> Path:
 @pytest.mark.parametrize(
     ("what", "options", "said"),
     [
-        ("text", {}, "m.onnx cannot be loaded"),
+        ("text", {}, r"^onnx: m\.onnx cannot be loaded: Protobuf parsing failed\.$"),
         ("empty", {}, "m.onnx cannot be loaded"),
         ("cut", {}, "m.onnx cannot be loaded"),
         ("two inputs", {}, r"has 2 inputs \(a, b\); it must take one picture"),
@@ -259,6 +259,13 @@ def test_a_detector_that_is_none_is_refused(
 def test_a_detector_is_no_classifier(tmp_path: Path):
     with pytest.raises(UsageError, match="an output of 1x6x16 is no list of classes"):
         make("onnx", {"model": str(models.grid(tmp_path / "m.onnx")), "task": "classify"})
+
+
+def test_a_model_that_is_named_by_its_content_is_named_shortly(tmp_path: Path):
+    (tmp_path / f"{'ab' * 32}.onnx").write_text("no model")
+
+    with pytest.raises(UsageError, match=r"^onnx: abababababab\.onnx cannot be loaded"):
+        make("onnx", {"model": str(tmp_path / f"{'ab' * 32}.onnx")})
 
 
 def test_what_computes_it_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture):
