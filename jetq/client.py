@@ -19,7 +19,7 @@ from jetq.job import Job, sent
 from jetq.model import needs as needs_of
 from jetq.model.beat import NodeRow
 from jetq.model.job import JobRow
-from jetq.model.needs import Needs
+from jetq.model.needs import ONNX_LABEL, Needs
 from jetq.policy import admission, strategies
 from jetq.streams import StreamSide
 
@@ -190,8 +190,11 @@ class JetQ(GangSide, StreamSide):
 
         ``serve_on``: this machine's address that nodes read the files from; None: the one that faces the broker.
         """
+        needs = options or Options()
+        if study.model is not None:
+            needs = replace(needs, labels=[*needs.labels, ONNX_LABEL])
         crew = films.Crew(
-            submit=lambda calls: self.submit_many(films.TASK, calls, options),
+            submit=lambda calls: self.submit_many(films.TASK, calls, needs),
             slots=sum(node.slots for node in self.nodes() if node.state == "up"),
             host=serve_on or address_towards(seen(self.settings)),
             shared=self.settings.shared,

@@ -14,8 +14,8 @@ _GIB = 1024**3
 PRIORITIES = {"urgent": 0, "normal": 3, "low": 6}
 #: kombu's ``priority_steps``: the lists a queue is split into.
 PRIORITY_STEPS = (0, 3, 6)
-#: The implicit label of a node that has a GPU, and of one that has what video work needs (the ``video`` extra).
-GPU_LABEL, VIDEO_LABEL = "gpu", "video"
+#: Implicit labels of a node that has a GPU, what video work needs (the extra ``video``), what models need (``onnx``).
+GPU_LABEL, VIDEO_LABEL, ONNX_LABEL = "gpu", "video", "onnx"
 #: Ends the name of a cohort whose nodes must also know a task (the ledger's scripts write it).
 TASK_MARK = "@task="
 

@@ -17,7 +17,7 @@ from jetq import ids
 from jetq.errors import PublishRefused, UsageError
 from jetq.model.camera_uri import CameraUri, frame_rate, parse, picture_size
 from jetq.model.credentials import Secret
-from jetq.model.needs import VIDEO_LABEL, Needs
+from jetq.model.needs import ONNX_LABEL, VIDEO_LABEL, Needs
 
 #: Analyzers that come with jetq; others are named ``module:Class``.
 ANALYZERS = ("motion", "snapshot", "onnx")
@@ -98,8 +98,9 @@ class StreamSpec:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The labels that its node must carry: the node itself is one, and what video work needs another."""
-        return tuple(sorted({*self.labels, VIDEO_LABEL, *([f"node={self.node}"] if self.node else [])}))
+        """The labels that its node must carry: the node itself is one; video work and models have others."""
+        more = [*([f"node={self.node}"] if self.node else []), *([ONNX_LABEL] if self.analyzer == "onnx" else [])]
+        return tuple(sorted({*self.labels, VIDEO_LABEL, *more}))
 
     def needs(self, slots: float) -> Needs:
         """Return what it holds on a node where it costs so many slots."""

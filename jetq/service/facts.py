@@ -12,7 +12,7 @@ from jetq._version import __version__
 from jetq.config import Settings
 from jetq.errors import NameTaken, UsageError
 from jetq.model.beat import NodeFacts, NodeRow
-from jetq.model.needs import GPU_LABEL, VIDEO_LABEL
+from jetq.model.needs import GPU_LABEL, ONNX_LABEL, VIDEO_LABEL
 from jetq.probe.base import Machine
 
 #: RAM that stays with the system and jetq itself (bytes).
@@ -58,7 +58,7 @@ def node_facts(settings: Settings, machine: Machine, *, name: str, epoch: str, a
     if machine.gpus:
         implicit.append(GPU_LABEL)
     if find_spec("av") and find_spec("cv2"):
-        implicit.append(VIDEO_LABEL)
+        implicit += [VIDEO_LABEL, *([ONNX_LABEL] if find_spec("onnxruntime") else [])]
     return NodeFacts(
         name=name,
         identity=machine.identity,

@@ -119,6 +119,12 @@ def test_a_spec_takes_no_credentials():
         StreamSpec("rtsp://cam/1", sinks=("webhook:https://a:s3cret@hook/",))
 
 
+def test_a_model_goes_only_where_it_can_be_run():
+    spec, _ = wish({"uri": "rtsp://cam/1", "analyzer": "onnx"})
+
+    assert spec.required == ("onnx", "video")
+
+
 def test_a_local_camera_implies_its_node():
     spec, _ = wish({"uri": "v4l2:/dev/video0", "node": "orin-2"})
 

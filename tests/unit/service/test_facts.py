@@ -36,6 +36,7 @@ def test_a_node_carries_what_it_was_given_and_what_it_is():
         "gpu",
         "indoor",
         "node=a",
+        "onnx",
         "video",
         "zone=yard",
     )
