@@ -65,6 +65,8 @@ class Streams:
         by_id = {record.id: record for record in live}
         for step in found.steps:
             self._do(by_id[step.stream], step, nodes)
+        for stream in found.waiting:
+            self._vacate(by_id[stream], nodes)
         self._weigh(live, nodes, found)
 
     def _forget(self) -> None:
@@ -117,6 +119,14 @@ class Streams:
         if self._ledger.move_stream(self._leader.epoch, self._term, record, step, slots):
             _log.info(f"stream.{step.verb}", stream=record.id, node=step.node, why=step.why)
 
+    def _vacate(self, record: StreamRecord, nodes: Sequence[StreamNode]) -> None:
+        """Let a stream wait whose owner is gone while no node can take it: it does not look as if it ran."""
+        owner = record.owner
+        if owner is None or owner.live or (record.heir is not None and record.heir.live):
+            return
+        self._do(record, Step("stop", record.id, owner.node, _left(owner)), nodes)
+        self._said.pop(record.id, None)  # why it waits is told anew: the reason says what became of its owner
+
     def _weigh(self, records: Sequence[StreamRecord], nodes: Sequence[StreamNode], found: Look) -> None:
         """Let leases follow what was measured, and tell why streams wait; only what is new is told."""
         seating = Seating(nodes, ())
@@ -133,7 +143,7 @@ class Streams:
         said = {
             stream: why
             for stream, why in found.waiting.items()
-            if self._said.get(stream) != why and reasons.get(stream) != why
+            if self._said.get(stream) != why and (reasons.get(stream) != why or stream not in self._said)
         }
         if weights or said:
             self._ledger.weigh(self._leader.epoch, self._term, weights, said)

@@ -98,7 +98,8 @@ class Boards:
         self._folder = folder
         self._app = folder / "app"
         (self._app / "tasks").mkdir(parents=True)
-        (self._app / "tasks" / "fault.py").write_text(Path(__file__).with_name("fault_tasks.py").read_text())
+        for place, ours in (("tasks/fault.py", "fault_tasks.py"), ("fault_analyzers.py", "fault_analyzers.py")):
+            (self._app / place).write_text(Path(__file__).with_name(ours).read_text())
         self.lan = Lan(INTERFACES[: len(hosts)], joined=True).build()
         (folder / "broker").mkdir()
         options = ("--bind", "127.0.0.1", self.lan.ours, "--protected-mode", "no")

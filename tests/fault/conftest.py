@@ -234,7 +234,8 @@ def jetq(redis_url: str) -> Callable[..., subprocess.CompletedProcess[str]]:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Add a timeline to the report of a test that failed while its nodes still run."""
     report = yield
-    nodes = [*item.stash.get(_STARTED, []), *getattr(getattr(item, "funcargs", {}).get("boards"), "nodes", [])]
+    given = getattr(item, "funcargs", {})
+    nodes = [*item.stash.get(_STARTED, []), *getattr(given.get("boards", given.get("cluster")), "nodes", [])]
     if report.when == "call" and report.failed and nodes:
         report.sections.append(("timeline", "\n".join(_timeline(nodes))))
     return report
