@@ -115,7 +115,8 @@ def _route_task(
 
 
 def _route_stream(stream_id: str, where: Where, *, explained: bool, as_json: bool) -> None:
-    offers = JetQ.over(where.settings()).stream_offers(stream_id)
+    client = JetQ.over(where.settings())
+    offers = client.stream_offers(stream_id)
     has_it = {offer.seat: offer.node for offer in offers if offer.seat}
     best = next((offer.node for offer in offers if not offer.why_not), None)
     if as_json:
@@ -123,8 +124,12 @@ def _route_stream(stream_id: str, where: Where, *, explained: bool, as_json: boo
     elif explained:
         columns = ("node", "has it", "costs", "decoder", "full", "price", "hot", "why not")
         print_table(columns, (_stream_cells(offer) for offer in offers), empty="no nodes; start one with `jetq worker`")
-        stays = f"it runs on {has_it['owner']} and stays there" if "owner" in has_it else "it waits"
-        say(f"{stays}; the least price wins: how full the node would be of what it is worth now")
+        stays = (
+            f"it runs on {has_it['owner']} and stays there"
+            if "owner" in has_it
+            else f"it waits: {client.job(stream_id).row().reason}"
+        )
+        say(f"the least price wins: how full the node would be of what it is worth now; {stays}")
     else:
         print(has_it.get("owner") or best or "nowhere: no node has room for it")
 

@@ -513,9 +513,18 @@ def test_route_shows_what_each_node_would_be_for_a_stream(stage, jetq):
     assert code == 0
     assert cells(out, "a ") == "a owner 1.00 - 0% 0.250 -"
     assert cells(out, "plain").endswith("does not carry video")
-    assert "it runs on a and stays there" in err
+    assert err.endswith("it runs on a and stays there\n")
     assert [(row["node"], row["seat"], row["slots"]) for row in rows][:2] == [("a", "owner", 1.0), ("b", "", 1.0)]
     assert jetq("route", "--stream", "gate")[1] == "a\n"
+
+
+def test_route_says_why_a_stream_waits(stage, jetq):
+    jetq("stream", BALL, "--id", "gate")
+    stage.waits("gate", "a refused it: its stream_allow list does not allow it")
+
+    assert jetq("route", "--stream", "gate", "--explain")[2].endswith(
+        "it waits: a refused it: its stream_allow list does not allow it\n"
+    )
 
 
 @pytest.mark.parametrize(
