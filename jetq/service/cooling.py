@@ -13,6 +13,8 @@ from jetq.policy.stepdown import Level
 
 #: Readings come with each answer to a seat; one a second counts (s). Busy processors are smoothed over some seconds.
 EVERY_S, SMOOTH_S = 1.0, 5.0
+#: After so long without a reading (s) nothing of before is true any more: no stream ran here.
+STALE_S = 30.0
 
 _log = Log("cooling")
 
@@ -33,6 +35,8 @@ class Cooling:
         with self._lock:
             if now_s - self._read_s < EVERY_S:
                 return
+            if now_s - self._read_s > STALE_S:
+                self._busy, self.level = Smooth(SMOOTH_S), Level()
             self._read_s = now_s
             self._busy = self._busy.after(metrics.get("cpu_busy"), now_s)
             before, self.level = self.level, self.level.after(metrics.get("temp_c"), self._busy.value, now_s)

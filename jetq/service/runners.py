@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -17,8 +18,11 @@ from jetq import process
 from jetq.errors import JetqError
 from jetq.log import Log
 
-#: A spare that does not start a runner within this (s) hangs, and is replaced.
-START_S = 30.0
+#: A spare that does not start a runner within this (s) hangs, and is replaced; so does one that has not come up within
+#: that, where a slow disk may have to load all libraries.
+START_S, UP_S = 30.0, 180.0
+#: Between two looks whether somebody has lost interest (s).
+_LOOK_S = 0.25
 #: Pause before a spare that ended is started anew (s).
 _PAUSE_S = 1.0
 #: The longest message (bytes).
@@ -51,6 +55,8 @@ class Runners:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sock: socket.socket | None = None
+        self._child: process.Child | None = None
+        self._closing = threading.Event()
         self._up = threading.Event()  # a spare is ready
         self._waiting: dict[int, Runner] = {}  # by number, until they have a pid
         self._running: dict[int, Runner] = {}  # by pid
@@ -63,26 +69,35 @@ class Runners:
             if not self._thread.is_alive():
                 self._thread.start()
 
-    def start(self, first: Mapping[str, Any], out_fd: int) -> Runner:
-        """Start a runner; ``first``: what it is told; ``out_fd``: where its stdout and stderr go.
+    def start(self, first: Mapping[str, Any], out_fd: int, stop: threading.Event) -> Runner:
+        """Start a runner.
+
+        Args:
+            first: what it is told.
+            out_fd: where its stdout and stderr go.
+            stop: set when it is not wanted any more.
 
         Raises:
-            JetqError: no spare comes up.
+            JetqError: no spare comes up, or it is not wanted any more.
         """
         self.warm_up()
         ours, theirs = socket.socketpair()
         runner, number = Runner(ours), next(self._numbers)
         try:
-            if not self._up.wait(START_S):
+            if not _wait(self._up, START_S, stop):
                 raise JetqError("the process that streams are started from does not come up; see the node's log")
             with self._lock:
                 sock = self._sock
                 if sock is None:
                     raise JetqError("the process that streams are started from has just ended; it is started anew")
                 self._waiting[number] = runner
-            socket.send_fds(sock, [json.dumps({"run": number}).encode()], [theirs.fileno(), out_fd])
-            if not runner.started.wait(START_S):
-                self._replace("does not start runners")
+            socket.send_fds(
+                sock, [json.dumps({"run": number}).encode()], [theirs.fileno(), out_fd], socket.MSG_DONTWAIT
+            )
+            if not _wait(runner.started, START_S, stop):
+                if stop.is_set():
+                    raise JetqError("it shall end before it has begun")
+                self.replace("does not start runners")
                 raise JetqError("the process that streams are started from hangs; it is started anew")
             if runner.pid is None:
                 raise JetqError("the process that streams are started from has just ended; it is started anew")
@@ -101,22 +116,23 @@ class Runners:
             sock = self._sock
         if sock is not None and runner.pid is not None and not runner.gone.is_set():
             try:
-                sock.send(json.dumps({"signal": runner.pid, "number": int(number)}).encode())
+                sock.send(json.dumps({"signal": runner.pid, "number": int(number)}).encode(), socket.MSG_DONTWAIT)
             except OSError:
-                return  # the spare has ended, and all runners with it
+                return  # the spare has ended, and all runners with it; or it hangs, and whoever waits will replace it
 
     def _keep(self) -> None:
         """Keep a spare running. Runners die with it, and it with this thread."""
-        while True:
+        while not self._closing.is_set():
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             env = {**os.environ, **_ONE_THREAD}
             try:
-                child = process.spawn(
+                self._child = child = process.spawn(
                     process.self_argv("_spare", "--fd", str(theirs.fileno())), env=env, pass_fds=[theirs.fileno()]
                 )
             except JetqError as exc:
                 _log.error("spare.not_started", why=exc)
-                threading.Event().wait(_PAUSE_S)
+                ours.close()
+                self._closing.wait(_PAUSE_S)
                 continue
             finally:
                 theirs.close()
@@ -132,13 +148,16 @@ class Runners:
             ours.close()
             child.kill()
             for runner in lost:
+                if runner.pid is not None:
+                    process.kill_group(runner.pid)  # it has died with its spare; what it had started has not
                 runner.code = -int(signal.SIGKILL)
                 runner.started.set()
                 runner.gone.set()
             _log.warning("spare.ended", code=child.poll(), runners=len(lost))
-            threading.Event().wait(_PAUSE_S)
+            self._closing.wait(_PAUSE_S)
 
     def _hear(self, sock: socket.socket) -> None:
+        sock.settimeout(UP_S)
         while True:
             try:
                 data = sock.recv(_MOST)
@@ -148,6 +167,7 @@ class Runners:
                 return
             said = json.loads(data)
             if "ready" in said:
+                sock.settimeout(None)
                 self._up.set()
             elif "run" in said:
                 with self._lock:
@@ -161,9 +181,25 @@ class Runners:
                 runner.code = said["code"]
                 runner.gone.set()
 
-    def _replace(self, why: str) -> None:
+    def close(self) -> None:
+        """End all runners, and their spare."""
+        self._closing.set()
+        self.replace("its lane ends")
+        if self._thread.is_alive():
+            self._thread.join(START_S)
+
+    def replace(self, why: str) -> None:
         """End the spare; the thread that keeps it starts another."""
-        _log.error("spare.hangs", why=why)
+        _log.warning("spare.replaced", why=why)
         with self._lock:
             if self._sock is not None:
                 self._sock.shutdown(socket.SHUT_RDWR)
+
+
+def _wait(event: threading.Event, within_s: float, stop: threading.Event) -> bool:
+    """Wait for an event, unless there is no need any more. Returns whether it came."""
+    end_s = time.monotonic() + within_s
+    while not event.wait(_LOOK_S):
+        if stop.is_set() or time.monotonic() >= end_s:
+            return False
+    return True

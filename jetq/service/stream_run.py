@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from collections import deque
 from typing import Protocol
 
 from jetq.errors import NoSuchJob, UsageError
@@ -32,8 +32,8 @@ class StreamRun:
 
     def __init__(self, ledger: Keeper, post: Post, runners: Runners, cooling: Cooling) -> None:
         self._ledger, self._post, self._runners, self._cooling = ledger, post, runners, cooling
-        self._heard: Heard | None = None
-        self._changed = threading.Event()  # the spec is another than it was
+        self._version = 0  # of the spec that was read last
+        self._changes: deque[Charge] = deque(maxlen=1)  # it is another than it was
 
     def run(self) -> End:
         """Run it to its end: nothing of it is left when this returns.
@@ -47,6 +47,7 @@ class StreamRun:
             raise UsageError("stream.run is sent by the leader alone; start a stream with `jetq stream`") from exc
         if why := self._why_not(charge):
             return End("refused", why)
+        self._version = charge.version
         with output_of(charge.stream_id, charge.number - 1) as fd:
             courier = Courier(self._ledger, self._post.job_id, self._post.token, self._take_answer)
             watch = Watch(
@@ -60,9 +61,8 @@ class StreamRun:
 
     def _attend(self, watch: Watch, courier: Courier) -> End:
         while not (self._post.stop.is_set() or courier.over.is_set()):
-            if self._changed.is_set():
-                self._changed.clear()
-                charge = patiently(self._ledger.charge, self._post.job_id)
+            if self._changes:
+                charge = self._changes.popleft()
                 if why := self._why_not(charge):
                     return End("refused", why)
                 watch.change(charge)
@@ -72,10 +72,16 @@ class StreamRun:
         return End("stopped")
 
     def _take_answer(self, heard: Heard) -> None:
-        before, self._heard = self._heard, heard
-        if before is not None and heard.version > before.version:
-            self._changed.set()
+        """Read what has changed, in the courier's thread: who watches the camera does not wait for the broker.
+
+        Raises:
+            BrokerDown: no answer; the next one says it again.
+        """
         self._cooling.heard(heard.metrics)
+        if heard.version != self._version:
+            charge = self._ledger.charge(self._post.job_id)
+            self._version = charge.version
+            self._changes.append(charge)
 
     def _why_not(self, charge: Charge) -> str:
         camera = charge.spec.camera

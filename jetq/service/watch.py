@@ -17,6 +17,7 @@ from jetq.errors import JetqError
 from jetq.log import Log
 from jetq.model.charge import Charge, End
 from jetq.model.credentials import redact
+from jetq.model.stream import Secrets, StreamSpec
 from jetq.policy import boards, stepdown
 from jetq.policy.streamcost import Load, Meter, Reading, expected
 from jetq.policy.streamstates import Act, Ending, StreamState, act, after_end, after_frame, after_raise, begin
@@ -27,17 +28,21 @@ from jetq.service.jobfiles.folders import files_dir_of
 from jetq.service.jobfiles.peephole import address_of
 from jetq.service.models import Depot, fetch_model
 from jetq.service.post import Post
+from jetq.service.runnerlog import RunnerLog
 from jetq.service.runners import Runner, Runners
 from jetq.video.models import folder_beside
 
 #: Time between two looks at a runner (s); what it says is taken at once.
 LOOK_S = 0.25
-#: A runner that is asked to end has so long (s); then it is killed, and so long until that has happened.
-GRACE_S, KILLED_S = 2.0, 5.0
+#: A runner that is asked to end has so long (s): its sinks close within one. Then it is killed, and so long until that
+#: has happened; where it has not, its spare hangs. One that says nothing any more has a moment to end.
+GRACE_S, KILLED_S, MUTE_S = 2.0, 5.0, 1.0
 #: What a runner may say at once (bytes).
 _PIECE = 256 * 1024
 #: What a report tells of once, and not of how the stream is.
 _EVENTS = frozenset({"results", "trace", "good", "raises"})
+#: Fields of a spec that are the leader's business, or told to a runner while it runs.
+_NOT_THE_RUNNERS: dict[str, Any] = {"cost": None, "labels": (), "mem_bytes": 0, "fps": None, "hot_fps": ()}
 
 _log = Log("stream")
 
@@ -57,14 +62,14 @@ class Watch:
     ) -> None:
         """``out_fd``: leads to the job's log on this node."""
         self._charge, self._post, self._ledger = charge, post, ledger
-        self._runners, self._cooling, self._courier, self._out_fd = runners, cooling, courier, out_fd
+        self._runners, self._cooling, self._courier = runners, cooling, courier
+        self._log = RunnerLog(out_fd, charge.stream_id)
+        self._log.secrets = charge.secrets.values()
         self._life = begin(time.monotonic())
         self._runner: Runner | None = None
         self._asked = False  # its runner ends because it shall
         self._started = 0
         self._buffer = b""
-        self._log_fd: int | None = None  # the read end of what the runner writes
-        self._log_rest = b""
         self._ending: tuple[Ending, str] | None = None
         self._opened: dict[str, Any] = {}
         self._last: dict[str, Any] = {}
@@ -77,14 +82,13 @@ class Watch:
     def change(self, charge: Charge) -> None:
         """Go on with another spec: a new runner, if it is that runner's business."""
         before, self._charge = self._charge, charge
-        if (replace(before.spec, cost=None, labels=()), before.secrets) != (
-            replace(charge.spec, cost=None, labels=()),
-            charge.secrets,
-        ):
-            self._say("what it shall do was changed; it begins anew")
-            self._end_runner()
-            self._life = begin(time.monotonic())
-            self._restart()
+        if _of_runner(before) == _of_runner(charge):
+            return
+        self._log.say("jetq: what it shall do was changed; it begins anew")
+        self._end_runner()
+        self._log.secrets = charge.secrets.values()
+        self._life = begin(time.monotonic())
+        self._restart()
 
     def look(self) -> End | None:
         """Take what the runner says, wait a moment for it, and do what follows. Returns how it ended, once it has."""
@@ -108,12 +112,12 @@ class Watch:
         if runner is None:
             self._post.stop.wait(LOOK_S)
             return
-        fds = [runner.channel.fileno(), *([] if self._log_fd is None else [self._log_fd])]
+        fds = [runner.channel.fileno(), *([] if self._log.fd is None else [self._log.fd])]
         ready, _, _ = select.select(fds, [], [], LOOK_S)
-        if self._log_fd in ready:
-            self._pass_on()
-        if runner.channel.fileno() in ready and not self._read(runner):
-            runner.gone.wait(KILLED_S)
+        if self._log.fd in ready and not self._log.take():
+            self._log.close()
+        if runner.channel.fileno() in ready and not self._read(runner) and not runner.gone.wait(MUTE_S):
+            self._kill(runner)  # what it does now, nobody hears of
         if runner.gone.is_set():
             self._ended(runner)
 
@@ -134,7 +138,7 @@ class Watch:
         now_s = time.monotonic()
         if "opened" in said:
             self._opened = dict(said["opened"])
-            self._say(f"jetq: opened {_opened(self._opened)}")
+            self._log.say(f"jetq: opened {_opened(self._opened)}")
             _log.info("stream.opened", stream=self._charge.stream_id, backend=self._opened["backend"])
         elif "end" in said:
             how = {"over": "over", "hopeless": "hopeless"}.get(said["end"], "broken")
@@ -158,25 +162,6 @@ class Watch:
         reading = Reading(last["cpu_s"], pixels_s, opened["codec"], opened["hardware"])
         self._meter = self._meter.after(reading, boards.prior(self._charge.board), now_s)
 
-    def _pass_on(self, *, last: bool = False) -> None:
-        """Bring what the runner wrote to the job's log, without secrets."""
-        assert self._log_fd is not None
-        try:
-            data = os.read(self._log_fd, _PIECE)
-        except (BlockingIOError, OSError):
-            data = b""
-        *lines, self._log_rest = (self._log_rest + data).split(b"\n")
-        if last and self._log_rest:
-            lines.append(self._log_rest)
-        for line in lines:
-            self._say(line.decode(errors="replace"))
-
-    def _say(self, text: str) -> None:
-        try:
-            os.write(self._out_fd, redact(text, self._charge.secrets.values()).encode() + b"\n")
-        except OSError as exc:
-            _log.warning("stream.unlogged", stream=self._charge.stream_id, why=exc)
-
     def _ended(self, runner: Runner) -> None:
         while self._read(runner):
             if not select.select([runner.channel], [], [], 0)[0]:
@@ -188,7 +173,7 @@ class Watch:
         if self._asked:
             return
         if self._life.state is not before or self._life.why:
-            self._say(f"jetq: {self._life.state.value}: {self._life.why}")
+            self._log.say(f"jetq: {self._life.state.value}: {self._life.why}")
             _log.warning("stream.runner_ended", stream=self._charge.stream_id, why=self._life.why)
 
     # What is done ---------------------------------------------------------------------------------------------------
@@ -197,12 +182,13 @@ class Watch:
         if what == "start":
             self._restart()
         elif what == "term":
-            self._say(f"jetq: {self._life.state.value}: {self._life.why or 'its runner is asked to end'}")
+            self._log.say(f"jetq: {self._life.state.value}: {self._life.why or 'its runner is asked to end'}")
             self._signal(signal.SIGTERM)
-        elif what == "kill":
-            self._signal(signal.SIGKILL)
+        elif what == "kill" and self._runner is not None:
+            self._kill(self._runner)
         elif what == "fail":
-            return End("failed", self._life.why, self._life.traceback)
+            secrets = self._charge.secrets.values()
+            return End("failed", redact(self._life.why, secrets), redact(self._life.traceback, secrets))
         elif what == "finish":
             return End("over", self._life.why)
         return None
@@ -219,25 +205,24 @@ class Watch:
             "files_max_bytes": self._post.files_max_bytes,
             "fps": stepdown.allowed_fps(spec.fps, spec.hot_fps, self._cooling.level),
         }
-        self._buffer, self._log_rest, self._ending, self._opened, self._last = b"", b"", None, {}, {}
+        self._buffer, self._ending, self._opened, self._last = b"", None, {}, {}
         self._told = {}
         self._meter = Meter(time.monotonic())
         self._started += 1
-        read_fd, write_fd = os.pipe()
+        write_fd = self._log.open()
         try:
             Path(files).mkdir(parents=True, exist_ok=True)
             options = fetch_model(self._ledger, spec.options, folder_beside(folder), shared=self._post.shared)
             first["spec"] = replace(spec, options=options).as_json()
             first["preview"] = address_of(self._post.jobs_dir, self._charge.stream_id) if self._post.jobs_dir else ""
-            self._runner = self._runners.start(first, write_fd)
+            self._runner = self._runners.start(first, write_fd, self._post.stop)
         except (JetqError, OSError) as exc:
-            os.close(read_fd)
+            self._log.close()
+            self._log.say(f"jetq: {exc}")
             self._life = after_end(self._life, "broken", str(exc), time.monotonic(), dice=random.random())
             return
         finally:
             os.close(write_fd)
-        os.set_blocking(read_fd, False)
-        self._log_fd = read_fd
 
     def _instruct(self) -> None:
         """Tell the runner how many frames it may look at, and whether what it sees counts, where that is new."""
@@ -266,20 +251,23 @@ class Watch:
         while self._runner is not None and time.monotonic() < end_s:
             self._hear()
         if self._runner is not None:
-            self._signal(signal.SIGKILL)
-            if not runner.gone.wait(KILLED_S):
-                _log.error("stream.unkillable", stream=self._charge.stream_id, pid=runner.pid)
+            self._kill(runner)
             self._drop_runner()
         self._asked = False
+
+    def _kill(self, runner: Runner) -> None:
+        """Kill a runner, with its spare if that does not do it."""
+        self._runners.signal(runner, signal.SIGKILL)
+        if not runner.gone.wait(KILLED_S):
+            self._runners.replace("does not kill a runner")
+            if not runner.gone.wait(KILLED_S):
+                _log.error("stream.unkillable", stream=self._charge.stream_id, pid=runner.pid)
 
     def _drop_runner(self) -> None:
         if self._runner is not None:
             self._runner.channel.close()
             self._runner = None
-        if self._log_fd is not None:
-            self._pass_on(last=True)
-            os.close(self._log_fd)
-            self._log_fd = None
+        self._log.close()
 
     def _tell(self, now_s: float) -> None:
         """Hand on how it is."""
@@ -305,6 +293,10 @@ class Watch:
             return self._meter.load
         pixels = int(o["width"] * o["height"])
         return expected(self._charge.spec.fps, pixels, o["fps"], o["codec"])
+
+
+def _of_runner(charge: Charge) -> tuple[StreamSpec, Secrets]:
+    return replace(charge.spec, **_NOT_THE_RUNNERS), charge.secrets
 
 
 def _opened(camera: Mapping[str, Any]) -> str:
