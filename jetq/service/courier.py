@@ -77,7 +77,7 @@ class Courier:
                         self._change.wait(RESULTS_S)
                     closing = self._closing
                     quiet = not self._results and self._ready == self._told_ready
-                if closing or not quiet or time.monotonic() - told_s >= QUIET_S:
+                if self._telemetry and (closing or not quiet or time.monotonic() - told_s >= QUIET_S):
                     told_s = time.monotonic()
                     self._tell()
         finally:

@@ -61,8 +61,8 @@ def test_results_come_to_the_ledger_in_their_order(book, courier, wait_until):
 
 def test_results_wait_while_the_broker_is_away_and_the_oldest_of_too_many_are_counted(book, courier, wait_until):
     book.here.clear()
-    courier.say({}, None, [str(n) for n in range(WAITING)], ready=True)
-    courier.say({}, None, ["new", "newer"], ready=True)
+    courier.say({"state": "streaming"}, None, [str(n) for n in range(WAITING)], ready=True)
+    courier.say({"state": "streaming"}, None, ["new", "newer"], ready=True)
 
     book.here.set()
 
@@ -74,7 +74,7 @@ def test_results_wait_while_the_broker_is_away_and_the_oldest_of_too_many_are_co
 
 def test_what_an_heir_sees_is_not_missing_because_the_owner_tells_the_same(book, courier, wait_until):
     book.owns = False
-    courier.say({}, None, ["1"], ready=True)
+    courier.say({"state": "streaming"}, None, ["1"], ready=True)
 
     wait_until(lambda: book.results, what="the heir's word")
     assert (courier.owns, courier.dropped) == (False, 0)
@@ -82,14 +82,14 @@ def test_what_an_heir_sees_is_not_missing_because_the_owner_tells_the_same(book,
 
 def test_a_seat_hears_that_its_stream_goes_on_without_it(book, courier, wait_until):
     book.over = True
-    courier.say({}, None, [], ready=True)
+    courier.say({"state": "streaming"}, None, [], ready=True)
 
     wait_until(courier.over.is_set, what="that it is over")
 
 
 def test_results_with_pictures_take_no_more_memory_than_others(book, courier, wait_until):
     book.here.clear()
-    courier.say({}, None, ["x" * (WAITING_WIDTH // 4)] * 6, ready=True)
+    courier.say({"state": "streaming"}, None, ["x" * (WAITING_WIDTH // 4)] * 6, ready=True)
 
     assert courier.dropped == 2
     book.here.set()
@@ -99,17 +99,17 @@ def test_results_with_pictures_take_no_more_memory_than_others(book, courier, wa
 
 def test_results_are_numbered_so_that_those_of_a_lost_answer_are_known_again(book, courier, wait_until):
     for number in range(3):
-        courier.say({}, None, [str(number)], ready=True)
+        courier.say({"state": "streaming"}, None, [str(number)], ready=True)
         wait_until(lambda: len(book.results) == number + 1, what="one more")  # noqa: B023
 
     assert [first for first, count in book.said if count] == [0, 1, 2]
 
 
 def test_that_frames_come_is_told_at_once(book, courier, wait_until):
-    courier.say({}, None, [], ready=False)
+    courier.say({"state": "streaming"}, None, [], ready=False)
     wait_until(lambda: book.said, what="the first word")
 
-    courier.say({}, None, [], ready=True)
+    courier.say({"state": "streaming"}, None, [], ready=True)
 
     wait_until(lambda: book.ready, within_s=0.2, what="the next one")
 
@@ -117,6 +117,19 @@ def test_that_frames_come_is_told_at_once(book, courier, wait_until):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_courier_that_fails_ends_its_seat(book, courier, wait_until):
     book.garbles = True
-    courier.say({}, None, ["1"], ready=True)
+    courier.say({"state": "streaming"}, None, ["1"], ready=True)
 
     wait_until(courier.over.is_set, what="the end")
+
+
+def test_nothing_is_told_before_there_is_something_to_tell(book, courier, wait_until):
+    assert not wait_briefly(lambda: book.said)
+    courier.say({"state": "connecting"}, None, [], ready=False)
+
+    wait_until(lambda: book.telemetry, what="the first word")
+
+
+def wait_briefly(condition):
+    """Whether a condition comes true in a moment."""
+    end = threading.Event()
+    return any(condition() or end.wait(0.05) for _ in range(10))

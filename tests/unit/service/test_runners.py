@@ -25,7 +25,7 @@ from jetq.service.runners import Runner, Runners
 ROOT = Path(__file__).resolve().parents[3]
 #: An analyzer that starts a program, and hangs where it is asked to.
 ANALYZER = """
-import subprocess, time
+import subprocess, threading
 
 class Parent:
     def __init__(self, hangs=False):
@@ -36,7 +36,7 @@ class Parent:
 
     def frame(self, picture, at_s):
         if self.hangs:
-            time.sleep(1000)
+            threading.Event().wait()
 
     def stop(self):
         pass
@@ -144,8 +144,7 @@ def test_the_spare_has_no_threads_and_a_runner_no_more_than_its_own(trial) -> No
 
 
 def test_a_runner_that_was_killed_is_told_of_with_its_signal(trial) -> None:
-    runner = trial.start("test:ball", analyzer="parents:Parent")
-    child = trial.child(runner)
+    runner = trial.start()
     os.kill(runner.pid, signal.SIGKILL)
 
     assert runner.gone.wait(5)
