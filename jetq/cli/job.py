@@ -75,7 +75,8 @@ def list_jobs(
         return
     columns = ("id", "task", "state", "node", "submitted", "took", "outcome")
     none = f"none of the newest {len(newest)} jobs" if newest else "no jobs; send one with `jetq submit NAME`"
-    print_table(columns, (_cells(row) for row in rows), empty=none, spare=("took", "submitted"))
+    spare = ("took", "submitted", *(("task",) if all(row.kind == "stream" for row in rows) else ()))
+    print_table(columns, (_cells(row) for row in rows), empty=none, spare=spare)
 
 
 @command.command("show", epilog="Example: jetq job show ID --json")

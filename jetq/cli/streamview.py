@@ -12,7 +12,7 @@ from jetq.model.job import JobRow, JobState
 #: What a node said of a stream is old after so long (s); it says something each second.
 OLD_S = 3.0
 #: A camera's address in a list is cut behind so many characters.
-ADDRESS = 48
+ADDRESS = 40
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
@@ -29,7 +29,7 @@ def outcome(row: JobRow) -> str:
     told = current(row)
     if told is None:
         return f"waits: {row.reason}" if row.state == JobState.QUEUED.value else "starts"
-    words = [_state(told)]
+    words = [_state(told).replace(f"{row.name}: ", "")]  # it stands in the line already
     if told.get("state") == "streaming":
         words += [f"{number(told.get('fps_out'))} fps", told.get("slowed") or ""]
     dropped = sum(sink.get("dropped") or 0 for sink in told.get("sinks") or ())

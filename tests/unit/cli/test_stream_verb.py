@@ -339,7 +339,7 @@ def test_the_list_says_how_each_stream_is(stage, jetq):
     stage.waits("waits", "a has 0.20 of 4 slots free; the stream costs 0.80")
     stage.runs("runs", sinks=[])
     stage.runs("slow", slowed="5 of 15 fps: a is hot", sinks=[{"kept": 1, "dropped": 4, "why": "full"}])
-    stage.runs("dark", state="backoff", since_s=3.2, why="no frame for 10.0 s", fps_in=None, fps_out=None)
+    stage.runs("dark", state="backoff", since_s=3.2, why=f"{BALL}: no connection", fps_in=None, fps_out=None)
     stage.set("starts", state="ASSIGNED", nodes="b", telemetry=WELL)
     stage.runs("old", told_s_ago=30.0, fps_out=None, sinks=None)
 
@@ -349,7 +349,7 @@ def test_the_list_says_how_each_stream_is(stage, jetq):
     assert " RUNNING a " in cells(out, "runs")
     assert cells(out, "runs").endswith("streaming for 1m15s, 10.0 fps")
     assert cells(out, "slow").endswith("10.0 fps, 5 of 15 fps: a is hot, 4 results dropped by sinks")
-    assert "backoff for 3.20s: no frame for 10.0 s" in cells(out, "dark")
+    assert "backoff for 3.20s: no connection" in cells(out, "dark")
     assert " ASSIGNED b " in cells(out, "starts")
     assert cells(out, "starts").endswith(" starts")
     assert cells(out, "old").endswith("- fps, as of 30s ago")
