@@ -90,8 +90,14 @@ class Board:
 class Boards:
     """Boards, their broker, and the nodes on them. What is said of a gang is said of all boards."""
 
-    def __init__(self, folder: Path, hosts: Sequence[str], shared: Path) -> None:
-        """``hosts``: their host names, in the order of their numbers; ``shared``: a folder that all of them mount."""
+    def __init__(self, folder: Path, hosts: Sequence[str], shared: Path, *options: str) -> None:
+        """Make them.
+
+        Args:
+            hosts: their host names, in the order of their numbers.
+            shared: a folder that all of them mount.
+            options: further ones of the broker.
+        """
         self.nodes: list[Node] = []
         self._usual: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {}
         self.shared = shared
@@ -102,8 +108,8 @@ class Boards:
             (self._app / place).write_text(Path(__file__).with_name(ours).read_text())
         self.lan = Lan(INTERFACES[: len(hosts)], joined=True).build()
         (folder / "broker").mkdir()
-        options = ("--bind", "127.0.0.1", self.lan.ours, "--protected-mode", "no")
-        self.broker = Broker(folder / "broker", *options, appendonly=True).start()
+        open_to_all = ("--bind", "127.0.0.1", self.lan.ours, "--protected-mode", "no")
+        self.broker = Broker(folder / "broker", *open_to_all, *options, appendonly=True).start()
         self.url = f"redis://{self.lan.ours}:{self.broker.port}/0"
         self.client = JetQ(self.url)
         self.ledger = RedisStore(connect(self.url), "jetq")
@@ -255,11 +261,11 @@ class Boards:
 
 
 @contextmanager
-def boards(folder: Path, hosts: Sequence[str]) -> Iterator[Boards]:
-    """Give boards of these host names."""
+def boards(folder: Path, hosts: Sequence[str], *options: str) -> Iterator[Boards]:
+    """Give boards of these host names. ``options``: further ones of their broker."""
     shared = folder / "shared"
     shared.mkdir()
-    made = Boards(folder, hosts, shared)
+    made = Boards(folder, hosts, shared, *options)
     try:
         yield made
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -123,9 +124,10 @@ class Tale:
                 )
         return found
 
-    def gaps(self, since_s: float = 0.0) -> list[float]:
-        """Return the times between one result and the next, when the ledger got them."""
-        return [after.came_s - before.came_s for before, after in pairwise(self.sights) if after.came_s > since_s]
+    def longest(self, since_s: float = 0.0, until_s: float = math.inf) -> float:
+        """Return the longest time (s) between one result and the next, of those that the ledger got between."""
+        pairs = [(before.came_s, after.came_s) for before, after in pairwise(self.sights)]
+        return max((after - before for before, after in pairs if since_s <= before and after <= until_s), default=0.0)
 
 
 class Witness:
@@ -164,6 +166,6 @@ class Witness:
         """What was seen by two owners at once, by stream; {} for nothing."""
         return {stream: tale.doubled for stream, tale in self.tales.items() if tale.doubled}
 
-    def longest(self, since_s: float = 0.0) -> dict[str, float]:
-        """Return the longest time without a result for each stream, up to its last one."""
-        return {stream: max(tale.gaps(since_s), default=0.0) for stream, tale in self.tales.items()}
+    def longest(self) -> dict[str, float]:
+        """Return the longest time (s) without a result for each stream, up to its last one."""
+        return {stream: tale.longest() for stream, tale in self.tales.items()}
