@@ -68,7 +68,7 @@ def cameras(kind: Kind, count: int, folder: Path) -> Iterator[Cameras]:
         make_film(kind, film)
     plan = {f"cam{number}": {"folder": str(film), "fps": kind.fps} for number in range(count)}
     argv = [SYSTEM_PYTHON, str(ROOT / "benchmarks" / "_cameras_server.py"), json.dumps(plan)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             port = int(server.stdout.readline())

@@ -1,7 +1,7 @@
 """Serve films as network cameras: a real RTSP server of GStreamer that encodes nothing. Run with the system's Python.
 
 argv[1] is JSON: mount -> folder of a film (``*.h264``, one frame each, by name) and its frame rate. Each is played in a
-circle, live, once for all who watch it. Once it listens it writes its port to stdout, and serves until it is killed.
+circle, live, once for all who watch it. Once it listens it writes its port to stdout, and serves until stdin ends.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def main(films: dict[str, dict[str, Any]]) -> None:
     if not server.attach(None):
         sys.exit("the RTSP server cannot listen")
     print(server.get_bound_port(), flush=True)
-    GLib.MainLoop().run()
+    loop = GLib.MainLoop()
+    GLib.io_add_watch(sys.stdin.fileno(), GLib.PRIORITY_DEFAULT, GLib.IOCondition.HUP, lambda *_: loop.quit())
+    loop.run()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import av
 import av.error
 import cv2
 
+from jetq import process
 from jetq.video.analyzers.motion import Motion
 
 #: A frame that was done: when, and how long after it had arrived (s).
@@ -67,6 +68,7 @@ KINDS: dict[str, tuple[Callable[[str], Iterator[Done]], str]] = {
 
 def main(kind: str, urls: list[str]) -> None:
     """Watch, and tell."""
+    process.tie_to(os.getppid())
     source, os.environ["OPENCV_FFMPEG_CAPTURE_OPTIONS"] = KINDS[kind]
     cv2.setNumThreads(1)
     done: list[list[Done]] = [[] for _ in urls]
