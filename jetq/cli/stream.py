@@ -151,6 +151,8 @@ def _option(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
+    except RecursionError:
+        raise UsageError(f"--option {name}: its value is nested too deeply") from None
 
 
 def _number(text: str) -> float:

@@ -110,6 +110,8 @@ def read_value(word: str) -> Any:
         if word[:1] in ("[", "{", '"'):
             raise UsageError(f"the argument {word!r} is broken JSON ({exc}); quote it for the shell") from exc
         return word
+    except RecursionError:
+        raise UsageError("an argument is nested too deeply") from None
 
 
 def _not_json(word: str) -> Any:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -27,10 +27,15 @@ SINKS = ("jsonl", "mp4", "webhook")
 STALL_S, LEAST_STALL_S, MOST_STALL_S = 10.0, 1.0, 3600.0
 #: An analyzer's options are a few numbers and names (bytes as JSON); a model travels as a blob.
 MOST_OPTIONS_BYTES = 64 * 1024
+#: Lists in lists of options are readable so deep.
+MOST_DEPTH = 32
+#: More steps, labels or sinks are a mistake: each sink has a thread on its node.
+MOST_WORDS = 64
 #: More slots on one node are a typo.
 MOST_SLOTS = 1024
 #: Secrets of a stream by the address, as it is shown, that they belong to.
 Secrets = dict[str, Secret]
+_TOO_DEEP = f"options are nested too deeply; {MOST_DEPTH} levels are the most"
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
@@ -203,18 +208,32 @@ def _options(options: object) -> dict[str, Any]:
         raise UsageError(f"options must map names to values, not {options!r:.80}")
     try:
         text = json.dumps(dict(options), allow_nan=False)
+        json.dumps(dict(options), ensure_ascii=False).encode()
     except (TypeError, ValueError) as exc:
         raise UsageError(f"options must be values that JSON has: {exc}") from exc
+    except RecursionError:
+        raise UsageError(_TOO_DEEP) from None
     if len(text) > MOST_OPTIONS_BYTES:
         raise UsageError(f"options have {len(text)} bytes; {MOST_OPTIONS_BYTES} is the most")
     plain: dict[str, Any] = json.loads(text)
+    if _is_deep(plain, MOST_DEPTH):
+        raise UsageError(_TOO_DEEP)
     return plain
+
+
+def _is_deep(value: object, most: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    return most == 0 or any(_is_deep(item, most - 1) for item in (value.values() if isinstance(value, dict) else value))
 
 
 def _hot_fps(steps: object, fps: float | None) -> tuple[float, ...]:
     if isinstance(steps, str) or not isinstance(steps, Iterable):
         raise UsageError(f"hot_fps must be a list of numbers, not {steps!r:.80}")
-    numbers = tuple(frame_rate(step) for step in steps)
+    given = list(islice(steps, MOST_WORDS + 1))
+    if len(given) > MOST_WORDS:
+        raise UsageError(f"hot_fps has more than {MOST_WORDS} steps")
+    numbers = tuple(frame_rate(step) for step in given)
     whole = [*([] if fps is None else [fps]), *numbers]
     if any(later >= earlier for earlier, later in pairwise(whole)):
         raise UsageError(f"hot_fps goes down from fps, step by step, for example 10, 5, 2; not {list(numbers)}")
@@ -249,7 +268,9 @@ def _webhook(sink: str) -> tuple[str, Secret | None]:
 def _words(what: str, words: object) -> list[str]:
     if isinstance(words, str) or not isinstance(words, Iterable):
         raise UsageError(f"{what} must be a list of words, not one text or number")
-    given = list(words)
+    given = list(islice(words, MOST_WORDS + 1))
+    if len(given) > MOST_WORDS:
+        raise UsageError(f"{what} are more than {MOST_WORDS}")
     if not all(isinstance(word, str) and word for word in given):
         raise UsageError(f"{what} must be a list of words")
     return given

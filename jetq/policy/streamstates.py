@@ -121,8 +121,11 @@ def after_end(life: Life, ending: Ending, why: str, now_s: float, *, dice: float
     return replace(gone, state=_S.BACKOFF, failures=failures, until_s=until_s)
 
 
-def act(life: Life, stall_s: float, now_s: float) -> tuple[Life, Act]:
-    """Return what is to be done now, and the life after it. Ask once a second, and after each event."""
+def act(life: Life, stall_s: float, now_s: float, *, busy: bool = False) -> tuple[Life, Act]:
+    """Return what is to be done now, and the life after it. Ask once a second, and after each event.
+
+    ``busy``: frames come, but its analyzer has not done with one.
+    """
     if life.state is _S.FAILED:
         return life, "fail"
     if life.over:
@@ -140,6 +143,8 @@ def act(life: Life, stall_s: float, now_s: float) -> tuple[Life, Act]:
     if silent_s < most_s:
         return life, ""
     why = f"no frame for {silent_s:.1f} s" if life.frame_s is not None else f"no frame within {silent_s:.1f} s"
+    if busy:
+        why = f"its analyzer has not done with one frame in {silent_s:.1f} s"
     return replace(life, state=_S.STALLED, since_s=now_s, quits=True, asked_s=now_s, why=why), "term"
 
 

@@ -30,6 +30,7 @@ from jetq.service.models import Depot, fetch_model
 from jetq.service.post import Post
 from jetq.service.runnerlog import RunnerLog
 from jetq.service.runners import Runner, Runners
+from jetq.service.runnerwords import RunnerWords
 from jetq.video.models import folder_beside
 
 #: Time between two looks at a runner (s); what it says is taken at once.
@@ -69,10 +70,11 @@ class Watch:
         self._runner: Runner | None = None
         self._asked = False  # its runner ends because it shall
         self._started = 0
-        self._buffer = b""
+        self._words = RunnerWords()
         self._ending: tuple[Ending, str] | None = None
         self._opened: dict[str, Any] = {}
         self._last: dict[str, Any] = {}
+        self._busy = False  # its analyzer has had one frame for long
         self._meter = Meter(self._life.since_s)
         self._frame_s: float | None = None  # when the last frame of any runner came
         self._results: list[str] = []
@@ -95,7 +97,7 @@ class Watch:
         self._hear()
         self._instruct()
         now_s = time.monotonic()
-        self._life, what = act(self._life, self._charge.spec.stall_s, now_s)
+        self._life, what = act(self._life, self._charge.spec.stall_s, now_s, busy=self._busy)
         end = self._do(what)
         self._tell(now_s)
         return end
@@ -122,20 +124,26 @@ class Watch:
             self._ended(runner)
 
     def _read(self, runner: Runner) -> bool:
-        """Take what is there. False: the runner has closed its end."""
+        """Take what is there. False: the runner says no more, or nothing that counts."""
         try:
             data = runner.channel.recv(_PIECE)
         except BlockingIOError:
             return True
         except OSError:
             data = b""
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        for line in lines:
-            self._take(json.loads(line))
+        try:
+            for said in self._words.take(data):
+                self._take(said)
+        except JetqError as exc:
+            self._ending = self._ending or ("broken", str(exc))
+            return False
         return bool(data)
 
     def _take(self, said: Mapping[str, Any]) -> None:
         now_s = time.monotonic()
+        self._busy = "busy_s" in said
+        if self._busy:
+            return
         if "opened" in said:
             self._opened = dict(said["opened"])
             self._log.say(f"jetq: opened {_opened(self._opened)}")
@@ -205,7 +213,7 @@ class Watch:
             "files_max_bytes": self._post.files_max_bytes,
             "fps": stepdown.allowed_fps(spec.fps, spec.hot_fps, self._cooling.level),
         }
-        self._buffer, self._ending, self._opened, self._last = b"", None, {}, {}
+        self._words, self._ending, self._opened, self._last, self._busy = RunnerWords(), None, {}, {}, False
         self._told = {}
         self._meter = Meter(time.monotonic())
         self._started += 1

@@ -114,7 +114,12 @@ class StreamSide(Link):
             )
             try:
                 found.append(stream_record(job, record, owner, heir))
-            except (UsageError, TypeError, ValueError) as exc:  # of another version; it holds up no other
+            except (
+                UsageError,
+                TypeError,
+                ValueError,
+                RecursionError,
+            ) as exc:  # of another version; it holds up no other
                 if record.get("cancel_asked"):
                     found.append(ending_record(job, record, owner, heir))
                 elif cancels:

@@ -33,15 +33,16 @@ def read_cameras(path: Path) -> list[Listed]:
         UsageError: the file cannot be read, or something in it is wrong: all of it, with its lines, and no secret.
     """
     try:
-        raw = path.read_bytes()[: MOST_BYTES + 1]
+        with path.open("rb") as listed:
+            raw = listed.read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            raise UsageError(f"{path} has more than {MOST_BYTES >> 20} MiB; it is no list of cameras")
         text = raw.decode("utf-8-sig")
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
         line = raw[: exc.start].count(b"\n") + 1
         raise UsageError(f"{path}:{line}: this is no UTF-8 text") from None
-    if len(raw) > MOST_BYTES:
-        raise UsageError(f"{path} has more than {MOST_BYTES >> 20} MiB; it is no list of cameras")
     kind = path.suffix.lower()
     if kind not in (".toml", ".csv"):
         raise UsageError(f"{path} must be named .toml or .csv, so that it is known how to read it")

@@ -671,6 +671,16 @@ def test_a_stream_of_another_version_of_jetq_does_not_hold_up_the_others_and_end
     assert streams.state("new") == "CANCELLED"
 
 
+def test_a_stream_whose_spec_cannot_be_read_at_all_does_not_hold_up_the_others(streams) -> None:
+    streams.submit(job_id="deep")
+    streams.submit(job_id="old")
+    plain = json.dumps(spec().as_json() | {"options": {"a": "HERE"}})
+    streams.set("deep", spec=plain.replace('"HERE"', "[" * 50_000 + "]" * 50_000))
+
+    assert [stream.id for stream in streams.store.streams()] == ["old"]
+    assert "cannot read what it asks for" in streams.store.job("deep").reason
+
+
 def test_what_a_seat_of_another_version_said_is_not_known(streams) -> None:
     streams.submit()
     seat, token = streams.run("a", load=Load(0.5, 1e6))

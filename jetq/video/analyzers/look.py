@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,10 @@ from jetq.video.analyzers.base import Analyzer, Box, Result
 
 #: More boxes, or more numbers, of one frame are a mistake: each crosses the wire and is kept.
 MOST_BOXES, MOST_VALUES = 1000, 1000
+#: Names and labels of one frame are words (characters of all of them); a text belongs into a file.
+MOST_TEXT = 64 * 1024
+#: Larger numbers are none that all readers of JSON have, and larger boxes lie in no picture.
+_MOST_WHOLE, _MOST_PIXELS = 1 << 63, 1 << 24
 
 
 def look(analyzer: Analyzer, picture: NDArray[np.uint8], t_s: float) -> Result | None:
@@ -49,6 +53,7 @@ def _checked(result: Result) -> Result:
     labels = _several("labels", result.labels)
     if not all(isinstance(label, str) for label in labels):
         raise _Wrong(f"labels must be words, not {_shown(result.labels)}")
+    _check_text([*result.values, *labels])
     return Result(
         score=_number("score", result.score),
         boxes=tuple(_box(box) for box in _several("boxes", result.boxes)),
@@ -57,6 +62,15 @@ def _checked(result: Result) -> Result:
         labels=labels,
         scores=tuple(_number("scores", score) for score in _several("scores", result.scores)),
     )
+
+
+def _check_text(words: Sequence[str]) -> None:
+    if (size := sum(map(len, words))) > MOST_TEXT:
+        raise _Wrong(f"names and labels have {size} characters; {MOST_TEXT} is the most")
+    try:
+        "".join(words).encode()
+    except UnicodeEncodeError as exc:
+        raise _Wrong(f"names and labels must be text, not {exc.object[exc.start : exc.end]!r:.80}") from None
 
 
 def _several(what: str, items: object) -> tuple[Any, ...]:
@@ -70,8 +84,10 @@ def _several(what: str, items: object) -> tuple[Any, ...]:
 
 def _number(what: str, value: object) -> float:
     """Return a number as Python's own; NaN and infinity are no JSON."""
-    if isinstance(value, int | np.integer):
+    if isinstance(value, int | np.integer) and abs(int(value)) < _MOST_WHOLE:
         return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise _Wrong(f"{what} must be below 2**63, not one of {value.bit_length()} bits")
     if not isinstance(value, float | np.floating) or not math.isfinite(value):
         raise _Wrong(f"{what} must be a finite number, not {_shown(value)}")
     return float(value)
@@ -81,6 +97,8 @@ def _box(box: object) -> Box:
     """Return four whole numbers; pixels have no halves."""
     try:
         x, y, width, height = (round(_number("boxes", side)) for side in box)  # type: ignore[attr-defined]
+        if max(map(abs, (x, y, width, height))) > _MOST_PIXELS:
+            raise ValueError("too large")
     except (TypeError, ValueError):
         raise _Wrong(f"boxes must be (x, y, width, height) in pixels, not {_shown(box)}") from None
     return x, y, width, height

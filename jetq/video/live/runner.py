@@ -35,6 +35,8 @@ from jetq.video.live.sink import Seen, Sink
 T = TypeVar("T")
 #: Time between two reports (s); results wait no longer.
 REPORT_S = 0.25
+#: An analyzer that has one frame for so long (s) is told of.
+BUSY_S = 0.5
 #: A result's picture is left out where it is larger (bytes).
 MOST_JPEG_BYTES = 32 * 1024
 
@@ -63,6 +65,8 @@ class Runner:
         self._sinks: list[Sink] = []
         self._preview = Preview(told["preview"])
         self._used = _Usage()
+        self._voice = threading.Lock()  # around what is said to the supervisor
+        self._busy_since_s: float | None = None  # its analyzer has one frame
 
     def run(self) -> None:
         """Run until the camera ends or fails, or somebody asks for the end."""
@@ -89,6 +93,7 @@ class Runner:
         self._theirs(analyzer.start)
         self._sinks = make_sinks(self._spec, self._secrets, self._folder, files_max_bytes=self._files_max_bytes)
         threading.Thread(target=self._grab, args=(capture,), name="grab", daemon=True).start()
+        threading.Thread(target=self._tell_busy, name="busy", daemon=True).start()
         reported_s = 0.0
         while not self._stops.is_set() and not (self._newest.ended and self._newest.is_empty):
             frame = self._newest.take(REPORT_S)
@@ -136,19 +141,22 @@ class Runner:
             return call()
         except JetqError:
             raise
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             print(self._clean(traceback.format_exc(limit=-8)), file=sys.stderr, flush=True)
             raise UsageError(f"its analyzer {self._spec.analyzer} raised {type(exc).__name__}: {exc}") from exc
 
     def _look(self, analyzer: Analyzer, frame: Grabbed) -> None:
         assert frame.picture is not None
         picture = frame.picture()
+        self._busy_since_s = time.monotonic()
         try:
             result = look(analyzer, picture, frame.at_s - self._began_s)
-        except Exception:  # noqa: BLE001 - an analyzer is anybody's code
+        except (Exception, SystemExit):
             self._raises += 1
             self._trace = self._clean(traceback.format_exc(limit=-8))
             return
+        finally:
+            self._busy_since_s = None
         now_s = time.monotonic()
         self._looks.add(now_s)
         self._latency.add(now_s - frame.at_s)
@@ -163,6 +171,13 @@ class Runner:
         if self._owns:  # an heir looks, so that it is ready; what it sees, the owner sees too
             for sink in self._sinks:
                 sink.take(seen)
+
+    def _tell_busy(self) -> None:
+        """Say it where one frame takes long: else it would seem that no frames come."""
+        while not self._stops.wait(BUSY_S):
+            since_s = self._busy_since_s
+            if since_s is not None and time.monotonic() - since_s >= BUSY_S:
+                self._send({"busy_s": round(time.monotonic() - since_s, 1)})
 
     # The supervisor -------------------------------------------------------------------------------------------------
 
@@ -197,7 +212,8 @@ class Runner:
 
     def _send(self, words: Mapping[str, Any]) -> None:
         try:
-            self._channel.sendall(json.dumps(words).encode() + b"\n")
+            with self._voice:
+                self._channel.sendall(json.dumps(words).encode() + b"\n")
         except OSError:
             self._stops.set()  # nobody supervises it any more
 

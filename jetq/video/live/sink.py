@@ -29,10 +29,13 @@ class Seen:
     picture: Callable[[], Picture]  # BGR, from any thread; nobody writes to it, whoever draws copies it first
 
     def as_line(self) -> dict[str, Any]:
-        """Return what people and programs are told of it, as plain values, without pictures."""
+        """Return what people and programs are told of it, as plain values, without pictures.
+
+        A number of the analyzer's that is called as one of these is left out: by ``token`` and ``n`` results are known.
+        """
         boxes = [list(box) for box in self.result.boxes]
         seen = {"at": round(self.at_s, 3), "n": self.number, "score": self.result.score, "boxes": boxes}
-        return seen | self.result.named | {"stream": self.stream, "token": self.token}
+        return seen | self.result.named | seen | {"stream": self.stream, "token": self.token}
 
 
 @dataclass(frozen=True, slots=True)

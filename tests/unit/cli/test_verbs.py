@@ -440,6 +440,11 @@ def test_words_are_read_as_json_or_as_themselves(word, value):
     assert read_value(word) == value
 
 
+def test_a_word_that_is_nested_too_deeply_is_refused():
+    with pytest.raises(UsageError, match="nested too deeply"):
+        read_value("[" * 100_000)
+
+
 def test_keywords_are_told_from_urls():
     assert read_arguments(("http://h/?a=1", "k=v=w", '"a=b"')) == (["http://h/?a=1", "a=b"], {"k": "v=w"})
 

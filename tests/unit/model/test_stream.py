@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from jetq.errors import PublishRefused, UsageError
 from jetq.model.credentials import Secret
-from jetq.model.stream import StreamSpec, changes, wish
+from jetq.model.stream import MOST_DEPTH, MOST_WORDS, StreamSpec, changes, wish
 
 WHOLE = {
     "uri": "rtsp://admin:s3cret@cam/1",
@@ -44,6 +45,14 @@ def test_a_spec_crosses_the_wire_and_stays_the_same_without_its_credentials():
     assert spec.needs(0.5).gpu == 1
 
 
+def deep(levels: int) -> list:
+    """Return lists in lists."""
+    found: list = []
+    for _ in range(levels - 1):
+        found = [found]
+    return found
+
+
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
@@ -62,6 +71,13 @@ def test_a_spec_crosses_the_wire_and_stays_the_same_without_its_credentials():
         ({"options": {"x": {1}}}, "values that JSON has"),
         ({"options": {"x": float("inf")}}, "values that JSON has"),
         ({"options": {"x": "y" * 70_000}}, "65536 is the most"),
+        ({"options": {"x": "\ud800"}}, "values that JSON has"),
+        ({"options": {"x": deep(MOST_DEPTH)}}, "nested too deeply; 32 levels"),
+        ({"options": {"x": deep(100_000)}}, "nested too deeply"),
+        ({"hot_fps": [100 - n for n in range(MOST_WORDS + 1)]}, "hot_fps has more than 64 steps"),
+        ({"hot_fps": count(1)}, "hot_fps has more than 64 steps"),
+        ({"labels": [f"l{n}" for n in range(MOST_WORDS + 1)]}, "labels are more than 64"),
+        ({"sinks": [f"webhook:http://h/{n}" for n in range(MOST_WORDS + 1)]}, "sinks are more than 64"),
         ({"cost": 0}, "cost must be a number of slots above 0"),
         ({"cost": 10**400}, "cost must be"),
         ({"size": "big"}, "a size is WIDTHxHEIGHT"),

@@ -170,6 +170,7 @@ def test_what_is_no_list_is_named(kind, text, line, says):
 def test_a_list_that_cannot_be_read_is_named(tmp_path: Path):
     (tmp_path / "latin.csv").write_bytes(b"id,uri\nt\xfcr,csi:0\n")
     (tmp_path / "cams.txt").write_text("")
+    (tmp_path / "endless.toml").symlink_to("/dev/zero")
     (tmp_path / "big.csv").write_bytes(b"x" * (5 << 20))
 
     for name, says in {
@@ -177,6 +178,7 @@ def test_a_list_that_cannot_be_read_is_named(tmp_path: Path):
         "latin.csv": "latin.csv:2: this is no UTF-8",
         "cams.txt": "must be named .toml or .csv",
         "big.csv": "more than 4 MiB",
+        "endless.toml": "more than 4 MiB",
     }.items():
         with pytest.raises(UsageError, match=says):
             read_cameras(tmp_path / name)

@@ -11,7 +11,7 @@ import pytest
 
 from jetq.errors import UsageError
 from jetq.video.analyzers.base import Result
-from jetq.video.analyzers.look import MOST_BOXES, look
+from jetq.video.analyzers.look import MOST_BOXES, MOST_TEXT, look
 from jetq.video.chunks import whole
 from jetq.video.farm import analyze_files
 from jetq.video.run import analyze_chunk
@@ -71,6 +71,12 @@ def test_none_is_nothing_to_report():
         (Result(0.5, jpeg="text"), "jpeg must be bytes or None"),
         (Result(0.5, labels="dog"), "labels must be a tuple"),
         (Result(0.5, labels=(1,)), "labels must be words"),
+        (Result(10**5000), "score must be below 2.*63"),
+        (Result(0.5, boxes=((0, 0, 1e300, 4),)), r"boxes must be \(x, y, width, height\) in pixels"),
+        (Result(0.5, values={"k" * (MOST_TEXT + 1): 1}), f"have {MOST_TEXT + 1} characters; {MOST_TEXT} is the most"),
+        (Result(0.5, labels=("l" * MOST_TEXT, "m")), "is the most"),
+        (Result(0.5, labels=("\ud800",)), "labels must be text"),
+        (Result(0.5, values={"\udc80": 1}), "must be text"),
         (Result(0.5, scores=("x",)), "scores must be a finite number"),
     ],
 )

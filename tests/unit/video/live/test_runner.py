@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[4]
 EYES = """
+import sys, time
 from jetq.video.analyzers.base import Result
 
 class Good:
@@ -30,6 +31,16 @@ class BadStart(Good):
 
 class BadStop(Good):
     def stop(self): raise KeyError("no stop")
+
+class Quits(Good):
+    def __init__(self, at): self.at = at; at == "made" and sys.exit(3)
+    def frame(self, picture, t_s): sys.exit(3)
+
+class Slow(Good):
+    def frame(self, picture, t_s): time.sleep(2); return Result(0.5)
+
+class Liar(Good):
+    def frame(self, picture, t_s): return Result(0.5, values={"n": 77, "at": 1, "score": 2, "own": 3})
 
 class Rare(Good):
     every = 3
@@ -90,6 +101,7 @@ def run(tmp_path: Path) -> Iterator[Any]:
     [
         ("wild_eyes:BadMade", {}, "its analyzer wild_eyes:BadMade raised ValueError: no lens"),
         ("wild_eyes:BadStart", {}, "its analyzer wild_eyes:BadStart raised KeyError: 'no start'"),
+        ("wild_eyes:Quits", {"at": "made"}, "its analyzer wild_eyes:Quits raised SystemExit: 3"),
         ("no_eyes:Good", {}, "module 'no_eyes' cannot be found"),
         ("onnx", {"model": "none.onnx"}, "none.onnx is no file"),
         ("motion", {"speed": 3}, "cannot be made with"),
@@ -133,3 +145,26 @@ def test_every_counts_the_frames_that_are_looked_at_and_none_is_no_result(run, m
     assert [one["seen"] for one in results] == [1, 3, 5, 7, 9, 11, 13][: len(results)]
     assert [one["n"] for one in results] == [1 + 6 * at for at in range(len(results))]
     assert len(results) > 3
+
+
+def test_an_analyzer_that_would_end_its_process_has_raised(run):
+    line = next(line for line in run("wild_eyes:Quits", at="frame").lines() if line.get("raises", 0) > 2)
+
+    assert line["trace"].endswith("SystemExit: 3\n")
+
+
+def test_a_look_that_takes_long_is_told_of_while_it_lasts(run):
+    lines = run("wild_eyes:Slow").lines()
+    first = next(line["busy_s"] for line in lines if "busy_s" in line)
+    second = next(lines)["busy_s"]
+
+    assert 0.5 <= first < second < 2.5
+
+
+def test_no_number_of_an_analyzer_takes_the_place_of_what_results_are_known_by(run, make_video):
+    runner = run("wild_eyes:Liar", f"file:{make_video(frames=20)}")
+    results = [json.loads(one) for line in runner.lines() for one in line.get("results", ())]
+
+    assert results[0]["n"] == 1
+    assert (results[0]["score"], results[0]["own"]) == (0.5, 3)
+    assert results[0]["at"] > 1e9
