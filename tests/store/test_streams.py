@@ -678,7 +678,7 @@ def test_a_stream_whose_spec_cannot_be_read_at_all_does_not_hold_up_the_others(s
     streams.set("deep", spec=plain.replace('"HERE"', "[" * 50_000 + "]" * 50_000))
 
     assert [stream.id for stream in streams.store.streams()] == ["old"]
-    assert "cannot read what it asks for" in streams.store.job("deep").reason
+    assert "cannot read what it asks for" in streams.record("deep")["reason"]
 
 
 def test_what_a_seat_of_another_version_said_is_not_known(streams) -> None:

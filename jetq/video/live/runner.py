@@ -151,7 +151,7 @@ class Runner:
         self._busy_since_s = time.monotonic()
         try:
             result = look(analyzer, picture, frame.at_s - self._began_s)
-        except (Exception, SystemExit):
+        except (Exception, SystemExit):  # noqa: BLE001 - an analyzer is anybody's code
             self._raises += 1
             self._trace = self._clean(traceback.format_exc(limit=-8))
             return

@@ -55,8 +55,8 @@ def test_without_frames_it_stalls_is_asked_killed_and_waits():
 
 
 def test_an_analyzer_that_has_one_frame_for_too_long_is_not_called_a_camera_without_frames():
-    for life, by_s in ((begin(0.0), CONNECT_S), (streaming(), STALL_S)):
-        life, done = act(life, STALL_S, by_s, busy=True)
+    for began, by_s in ((begin(0.0), CONNECT_S), (streaming(), STALL_S)):
+        life, done = act(began, STALL_S, by_s, busy=True)
         assert (life.state, done) == (StreamState.STALLED, "term")
         assert life.why == f"its analyzer has not done with one frame in {by_s:.1f} s"
 
