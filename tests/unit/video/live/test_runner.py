@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[4]
 EYES = """
-import sys, time
+import sys, threading
 from jetq.video.analyzers.base import Result
 
 class Good:
@@ -37,7 +37,7 @@ class Quits(Good):
     def frame(self, picture, t_s): sys.exit(3)
 
 class Slow(Good):
-    def frame(self, picture, t_s): time.sleep(2); return Result(0.5)
+    def frame(self, picture, t_s): threading.Event().wait(2); return Result(0.5)
 
 class Liar(Good):
     def frame(self, picture, t_s): return Result(0.5, values={"n": 77, "at": 1, "score": 2, "own": 3})
