@@ -27,7 +27,7 @@ _WHY_NOT = {
 
 
 #: What of a stream's record, and of a seat's, a leader looks at. It does so twice a second, so it reads no more.
-STREAM_FIELDS = ("spec", "turn", "load", "owner", "heir", "cancel_asked", "reason")
+STREAM_FIELDS = ("spec", "turn", "load", "owner", "heir", "cancel_asked", "reason", "started_at")
 SEAT_FIELDS = ("state", "node", "assigned_at", "lost_at", "ready_at", "result", "error", "reason", "lease", "telemetry")
 #: Stands for what cannot be read.
 _UNREAD = StreamSpec("test:still")
@@ -66,6 +66,7 @@ class StreamRecord:
     heir: SeatRecord | None
     cancel_asked: bool
     reason: str
+    ran: bool = False  # it has been somewhere before
 
     def stream(self, asked: str = "", avoid: frozenset[str] = frozenset()) -> Stream:
         """Return it as placement sees it. A seat whose run has ended is none."""
@@ -131,6 +132,7 @@ def stream_record(
         heir,
         bool(record.get("cancel_asked")),
         record.get("reason", ""),
+        "started_at" in record,
     )
 
 

@@ -19,6 +19,8 @@ from jetq.store.streaming import StreamScheduling, Weight
 
 #: A lease follows what was measured once that differs by this share of it.
 DIFFERS = 0.15
+#: Nodes that start together (after a power cut, a `jetq down`) have so long to come (s): the first would get it all.
+SETTLES_S = 5.0
 
 _log = Log("streams")
 
@@ -30,7 +32,9 @@ class Streams:
         self._ledger = ledger
         self._leader = leader
         self._clock = clock
+        self._began_s = clock()  # of this agent
         self._term = 0
+        self._orphans: frozenset[str] | None = None  # what nobody had at this term's first look; None: not looked yet
         self._memory = Memory()
         self._said: dict[str, str] = {}
         self._failures: set[str] = set()  # seats whose failure has been counted
@@ -47,13 +51,13 @@ class Streams:
         """
         term = self._leader.term
         if term != self._term:
-            self._term = term
+            self._term, self._orphans = term, None
             self._forget()
         records = self._ledger.streams() if term else []
         if not records:
             self._forget()
             return
-        live = [self._dated(record) for record in records if not self._ends(record)]
+        live = [self._dated(r) for r in records if not (self._ends(r) or self._comes_later(r, records))]
         nodes = self._ledger.stream_nodes(live)
         found = look(
             [r.stream(moves.get(r.owner.id, "") if r.owner else "") for r in live], nodes, self._memory, self._clock()
@@ -68,6 +72,12 @@ class Streams:
         for stream in found.waiting:
             self._vacate(by_id[stream], nodes)
         self._weigh(live, nodes, found)
+
+    def _comes_later(self, record: StreamRecord, records: Sequence[StreamRecord]) -> bool:
+        """Tell whether a stream waits for nodes that start together with this one."""
+        if self._orphans is None:
+            self._orphans = frozenset(r.id for r in records if r.ran and not _live(r))
+        return self._clock() - self._began_s < SETTLES_S and record.id in self._orphans and not _live(record)
 
     def _forget(self) -> None:
         self._memory, self._said, self._failures, self._since_s = Memory(), {}, set(), {}
@@ -163,3 +173,7 @@ def _left(seat: SeatRecord) -> str:
     if seat.end is not None and seat.end.how == "stopped":
         return "stopped it"
     return seat.error or (seat.end.why if seat.end is not None else "") or "its run has ended"
+
+
+def _live(record: StreamRecord) -> bool:
+    return any(seat is not None and seat.live for seat in (record.owner, record.heir))

@@ -10,6 +10,7 @@ from jetq.clock import ManualClock
 from jetq.model.charge import End
 from jetq.policy.streamcost import Load
 from jetq.policy.streams import HEIR_S
+from jetq.service.streams import SETTLES_S
 from jetq.service.streams import Streams as Look
 from tests.store.conftest import Cluster
 from tests.store.streams_by_hand import Streams
@@ -77,6 +78,41 @@ def test_a_stream_of_a_dead_node_is_elsewhere_in_the_next_look(led) -> None:
     assert led.owner().node == "b"
     assert led.tell(seat, token) is None
     assert led.store.job("x").history[-1]["why"] == "a: it was not heard of"
+
+
+def test_streams_that_ran_wait_a_moment_for_nodes_that_start_together_with_the_leader(led) -> None:
+    for job in ("x", "y"):
+        led.submit("test:ball", job, cost=1.0)
+        led.look()
+        led.tell(led.owner(job), led.claim(led.owner(job)))
+    led.dead("a")
+    led.new_leader()  # of a cluster that is started anew
+    led.node("b")
+
+    led.look()
+    led.submit("test:ball", "new", cost=1.0)
+    led.look()
+
+    assert not led.owner("x").live
+    assert not led.owner("y").live
+    assert led.owner("new").node == "b", "it never ran, and waits for nobody"
+    led.node("c")
+    led.look(after_s=SETTLES_S)
+    assert {led.owner("x").node, led.owner("y").node} == {"b", "c"}
+
+
+def test_a_leader_that_has_been_there_for_a_while_waits_for_no_nodes(led) -> None:
+    led.submit()
+    led.look()
+    led.begin()
+    led.node("b")
+    led.dead("a")
+    led.new_leader()
+    led.clock.advance(SETTLES_S)
+
+    led.look()
+
+    assert led.owner().node == "b"
 
 
 def test_who_drains_keeps_its_stream_until_the_heir_has_frames(led) -> None:
