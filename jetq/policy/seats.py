@@ -35,6 +35,7 @@ class Stream:
     heir: Seat | None = None  # takes over as soon as its frames come
     asked: str = ""  # why it has to leave its node though that is well: a gang, other labels
     avoid: frozenset[str] = frozenset()  # nodes that refused it a short while ago (policy/backoff.py)
+    shaky: str = ""  # the node that has just lost it though it is there: its lane may need a while to be back
 
 
 @dataclass(frozen=True, slots=True)

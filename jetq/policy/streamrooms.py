@@ -83,6 +83,7 @@ class StreamRecord:
             _seat(self.heir),
             asked,
             avoid,
+            self.owner.node if self.owner is not None and self.owner.lost and not self.owner.live else "",
         )
 
 

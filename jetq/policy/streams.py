@@ -150,13 +150,18 @@ class _Look:
             self.waiting[shed.stream.id] = shed.why
 
     def _best(self, stream: Stream) -> str | None:
-        """Return the node on which it costs least, a cool one where there is one; remember why there is none."""
+        """Return the node on which it costs least; one that is hot, or has just lost it, where there is no other.
+
+        Remember why there is none.
+        """
         names = [name for name in self.seating.nodes if not self._why_not(stream, name)]
         if not names:
             self.waiting[stream.id] = why_nowhere(stream, self.seating, self._why_not)
             return None
         nodes = self.seating.nodes
-        return min(names, key=lambda name: (nodes[name].hot, self.seating.price(stream, name), name))
+        return min(
+            names, key=lambda name: (name == stream.shaky, nodes[name].hot, self.seating.price(stream, name), name)
+        )
 
     def _why_not(self, stream: Stream, name: str) -> str:
         if stream.owner is not None and stream.owner.node == name:

@@ -18,19 +18,32 @@ class Pace:
     """When the next frame is due. One thread asks and tells; another may ask, and change the rate."""
 
     def __init__(self, fps: float | None) -> None:
-        self.fps = fps  # None: all that come
+        self._fps = fps
         self._next_s = 0.0
+
+    @property
+    def fps(self) -> float | None:
+        """Frames a second that are looked at, at most; None: all that come."""
+        return self._fps
+
+    @fps.setter
+    def fps(self, fps: float | None) -> None:
+        if fps != self._fps:
+            self._fps, self._next_s = fps, 0.0  # at once: a slow pace would have it wait for long
 
     def is_due(self, at_s: float) -> bool:
         """Whether a frame of that time is to be looked at."""
-        return self.fps is None or at_s >= self._next_s
+        return self._fps is None or at_s >= self._next_s
 
     def looked(self, at_s: float) -> None:
         """A frame of that time was: the next one is due a period later, counted from when this one was due."""
-        if self.fps is not None:
-            period_s = 1.0 / self.fps
-            # Frames come a little early or late: half a period is no reason to miss every second one.
-            self._next_s = max(self._next_s + period_s, at_s + period_s / 2)
+        fps = self._fps
+        if fps is not None:
+            period_s = 1.0 / fps
+            # Frames come a little early or late: the mean is kept. After a longer gap nothing is caught up with, but the
+            # next frame may be as early as that one was late.
+            late = at_s - self._next_s >= period_s
+            self._next_s = at_s + period_s / 2 if late else self._next_s + period_s
 
 
 class Newest:

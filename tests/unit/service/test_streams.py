@@ -237,6 +237,22 @@ def test_a_lane_that_died_costs_its_streams_no_rest(led) -> None:
     assert (led.owner().live, led.owner().id) == (True, "x.2")
 
 
+def test_a_node_whose_lane_died_gets_its_streams_back_where_no_other_has_room(led) -> None:
+    led.node("b", 1)
+    led.submit(job_id="full", cost=1, node="b")
+    led.submit()
+    led.look()
+    led.store.lost(led.owner().id, "a", None, "its lane was killed")
+    led.look()
+    assert led.owner().node == "a", "b is full"
+    led.node("c", 1)
+    led.store.lost(led.owner().id, "a", None, "its lane was killed")
+
+    led.look()
+
+    assert led.owner().node == "c"
+
+
 def test_a_cancelled_stream_ends_once_its_seat_has(led) -> None:
     led.submit()
     led.look()
