@@ -40,8 +40,8 @@ class Pace:
         fps = self._fps
         if fps is not None:
             period_s = 1.0 / fps
-            # Frames come a little early or late: the mean is kept. After a longer gap nothing is caught up with, but the
-            # next frame may be as early as that one was late.
+            # Frames come a little early or late: the mean is kept. After a longer gap nothing is caught up with, but
+            # the next frame may be as early as that one was late.
             late = at_s - self._next_s >= period_s
             self._next_s = at_s + period_s / 2 if late else self._next_s + period_s
 
