@@ -35,9 +35,10 @@ from jetq.video.models import folder_beside
 
 #: Time between two looks at a runner (s); what it says is taken at once.
 LOOK_S = 0.25
-#: A runner that is asked to end has so long (s): its sinks close within one. Then it is killed, and so long until that
-#: has happened; where it has not, its spare hangs. One that says nothing any more has a moment to end.
-GRACE_S, KILLED_S, MUTE_S = 2.0, 5.0, 1.0
+#: A runner that is asked to end has so long (s): its sinks close within one, its camera within another. Then it is
+#: killed, and so long until that has happened; where it has not, its spare hangs. One that says nothing any more has a
+#: moment to end.
+GRACE_S, KILLED_S, MUTE_S = 3.0, 5.0, 1.0
 #: What a runner may say at once (bytes).
 _PIECE = 256 * 1024
 #: What a report tells of once, and not of how the stream is.
@@ -176,10 +177,10 @@ class Watch:
                 break
         how, why = self._ending or ("broken", _death(runner.code))
         self._drop_runner()
+        if self._asked:
+            return  # that is no failure of the stream, and nothing that people need to see
         before = self._life.state
         self._life = after_end(self._life, how, why, time.monotonic(), dice=random.random())
-        if self._asked:
-            return
         if self._life.state is not before or self._life.why:
             self._log.say(f"jetq: {self._life.state.value}: {self._life.why}")
             _log.warning("stream.runner_ended", stream=self._charge.stream_id, why=self._life.why)

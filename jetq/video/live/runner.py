@@ -35,6 +35,8 @@ from jetq.video.live.sink import Seen, Sink
 T = TypeVar("T")
 #: Time between two reports (s); results wait no longer.
 REPORT_S = 0.25
+#: A camera is let go of within this (s), or by the end of the process: some drivers mind that.
+CLOSE_S = 1.0
 #: An analyzer that has one frame for so long (s) is told of.
 BUSY_S = 0.5
 #: A result's picture is left out where it is larger (bytes).
@@ -65,6 +67,7 @@ class Runner:
         self._sinks: list[Sink] = []
         self._preview = Preview(told["preview"])
         self._used = _Usage()
+        self._grabber: threading.Thread | None = None
         self._voice = threading.Lock()  # around what is said to the supervisor
         self._busy_since_s: float | None = None  # its analyzer has one frame
 
@@ -82,6 +85,8 @@ class Runner:
             how, why = "hopeless", str(exc)
         close_sinks(self._sinks)
         self._preview.close()
+        if self._grabber is not None:
+            self._grabber.join(CLOSE_S)
         self._send({"end": how, "why": self._clean(why)})
 
     def _stream_until_the_end(self) -> tuple[str, str]:
@@ -92,7 +97,8 @@ class Runner:
         self._send({"opened": {name: getattr(d, name) for name in type(d).__slots__}})
         self._theirs(analyzer.start)
         self._sinks = make_sinks(self._spec, self._secrets, self._folder, files_max_bytes=self._files_max_bytes)
-        threading.Thread(target=self._grab, args=(capture,), name="grab", daemon=True).start()
+        self._grabber = threading.Thread(target=self._grab, args=(capture,), name="grab", daemon=True)
+        self._grabber.start()
         threading.Thread(target=self._tell_busy, name="busy", daemon=True).start()
         reported_s = 0.0
         while not self._stops.is_set() and not (self._newest.ended and self._newest.is_empty):
@@ -127,6 +133,9 @@ class Runner:
                     self._newest.put(frame)
         except CameraFault as exc:
             self._ending = ("hopeless" if exc.hopeless else "broken"), str(exc)
+        except BaseException as exc:
+            self._ending = "broken", f"what reads its camera raised {type(exc).__name__}: {exc}"
+            raise
         finally:
             self._newest.end()
             capture.close()

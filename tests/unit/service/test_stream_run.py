@@ -180,6 +180,7 @@ def test_a_seat_streams_and_tells_until_it_shall_end(trial, wait_until) -> None:
     pid, began_s = trial.pid, time.monotonic()
     assert trial.end() == End("stopped")
     assert time.monotonic() - began_s < 2.0, "its runner ends when it is asked to"
+    assert trial.last["state"] == "streaming", "that is no failure"
     assert not os.path.exists(f"/proc/{pid}")
     assert [result["n"] for result in trial.book.results] == sorted(result["n"] for result in trial.book.results)
 

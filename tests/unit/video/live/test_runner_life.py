@@ -19,6 +19,27 @@ from jetq.model.stream import StreamSpec
 
 ROOT = Path(__file__).resolve().parents[4]
 MAIN = "import socket, sys; from jetq.video.live import runner; runner.main(socket.socket(fileno=int(sys.argv[1])))"
+#: A camera that a test has made up: it raises what no camera of ours raises, or says that it was closed.
+MADE_UP = """
+import pathlib, socket, sys, threading
+from jetq.video.capture.base import Described
+from jetq.video.live import runner
+
+class Camera:
+    described = Described("made up", 16, 16, 15.0, "")
+
+    def grab(self, *, wanted):
+        threading.Event().wait(0.1)
+        if {raises}:
+            raise ZeroDivisionError("geheim")
+        return runner.Grabbed(runner.time.monotonic(), None)
+
+    def close(self):
+        pathlib.Path("{folder}/closed").touch()
+
+runner.open_camera = lambda *_: Camera()
+runner.main(socket.socket(fileno=int(sys.argv[1])))
+"""
 OURS = """
 import threading
 from jetq.video.analyzers.base import Result
@@ -44,10 +65,10 @@ class Ours:
 class Trial:
     """A runner, and what it says."""
 
-    def __init__(self, folder: Path, fps: float | None, secret: str, spec: StreamSpec) -> None:
+    def __init__(self, folder: Path, fps: float | None, secret: str, spec: StreamSpec, main: str = MAIN) -> None:
         self.folder = folder
         self.channel, theirs = socket.socketpair()
-        argv = [sys.executable, "-c", MAIN, str(theirs.fileno())]
+        argv = [sys.executable, "-c", main, str(theirs.fileno())]
         env = {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}"}
         self.process = subprocess.Popen(argv, env=env, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE)
         theirs.close()
@@ -103,9 +124,11 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Trial]]:
     (tmp_path / "ours.py").write_text(OURS)
     made: list[Trial] = []
 
-    def begin(uri: str = "test:ball", *, fps: float | None = None, secret: str = "", **fields: Any) -> Trial:
+    def begin(
+        uri: str = "test:ball", *, fps: float | None = None, secret: str = "", main: str = MAIN, **fields: Any
+    ) -> Trial:
         fields.setdefault("analyzer", "ours:Ours")
-        made.append(Trial(tmp_path, fps, secret, StreamSpec(uri, fps=fps, **fields)))
+        made.append(Trial(tmp_path, fps, secret, StreamSpec(uri, fps=fps, **fields), main))
         return made[-1]
 
     yield begin
@@ -233,3 +256,22 @@ def test_who_is_told_nothing_ends(tmp_path):
         theirs.close()
         ours.close()
         assert started.wait(60) == 0
+
+
+def test_a_camera_is_closed_before_its_process_ends(start, tmp_path):
+    trial = start(main=MADE_UP.format(raises=False, folder=tmp_path))
+    trial.reports(1)
+
+    trial.process.send_signal(signal.SIGTERM)
+
+    assert trial.process.wait(30) == 0
+    assert (tmp_path / "closed").exists()
+
+
+def test_a_driver_that_raises_what_nobody_expects_is_a_camera_that_broke(start, tmp_path):
+    trial = start(secret="geheim", main=MADE_UP.format(raises=True, folder=tmp_path))
+
+    end = trial.until(lambda words: "end" in words)
+
+    assert end == {"end": "broken", "why": "what reads its camera raised ZeroDivisionError: ***"}
+    assert (tmp_path / "closed").exists()
