@@ -19,9 +19,8 @@ from jetq.model.charge import Charge, End
 from jetq.model.credentials import redact
 from jetq.model.stream import Secrets, StreamSpec
 from jetq.policy import boards, stepdown
-from jetq.policy.streamcost import Load, Meter, Reading, expected
 from jetq.policy.streamstates import Act, Ending, StreamState, act, after_end, after_frame, after_raise, begin
-from jetq.policy.streamtold import told
+from jetq.service.account import Account
 from jetq.service.cooling import Cooling
 from jetq.service.courier import Courier
 from jetq.service.jobfiles.folders import files_dir_of
@@ -41,8 +40,6 @@ LOOK_S = 0.25
 GRACE_S, KILLED_S, MUTE_S = 3.0, 5.0, 1.0
 #: What a runner may say at once (bytes).
 _PIECE = 256 * 1024
-#: What a report tells of once, and not of how the stream is.
-_EVENTS = frozenset({"results", "trace", "good", "raises"})
 #: Fields of a spec that are the leader's business, or told to a runner while it runs.
 _NOT_THE_RUNNERS: dict[str, Any] = {"cost": None, "labels": (), "mem_bytes": 0, "fps": None, "hot_fps": ()}
 
@@ -73,11 +70,8 @@ class Watch:
         self._started = 0
         self._words = RunnerWords()
         self._ending: tuple[Ending, str] | None = None
-        self._opened: dict[str, Any] = {}
-        self._last: dict[str, Any] = {}
         self._busy = False  # its analyzer has had one frame for long
-        self._meter = Meter(self._life.since_s)
-        self._frame_s: float | None = None  # when the last frame of any runner came
+        self._account = Account(boards.prior(charge.board), self._life.since_s)
         self._results: list[str] = []
         self._told: dict[str, Any] = {}  # to the runner, last
         self._restart()
@@ -146,9 +140,8 @@ class Watch:
         if self._busy:
             return
         if "opened" in said:
-            self._opened = dict(said["opened"])
-            self._log.say(f"jetq: opened {_opened(self._opened)}")
-            _log.info("stream.opened", stream=self._charge.stream_id, backend=self._opened["backend"])
+            self._log.say(f"jetq: opened {self._account.open(said['opened'])}")
+            _log.info("stream.opened", stream=self._charge.stream_id, backend=said["opened"]["backend"])
         elif "end" in said:
             how = {"over": "over", "hopeless": "hopeless"}.get(said["end"], "broken")
             self._ending = how, said["why"]  # type: ignore[assignment]
@@ -158,18 +151,7 @@ class Watch:
             for _ in range(said["raises"] - self._life.raises):
                 self._life = after_raise(self._life, said["trace"], now_s)
             self._results += said["results"]
-            self._last = {name: value for name, value in said.items() if name not in _EVENTS}
-            if said["frame_age_s"] is not None:
-                self._frame_s = now_s - said["frame_age_s"]
-            self._weigh(now_s)
-
-    def _weigh(self, now_s: float) -> None:
-        last, opened = self._last, self._opened
-        if last["cpu_s"] is None or not opened:
-            return
-        pixels_s = opened["width"] * opened["height"] * last["fps_in"]
-        reading = Reading(last["cpu_s"], pixels_s, opened["codec"], opened["hardware"])
-        self._meter = self._meter.after(reading, boards.prior(self._charge.board), now_s)
+            self._account.add(said, now_s)
 
     def _ended(self, runner: Runner) -> None:
         while self._read(runner):
@@ -214,9 +196,9 @@ class Watch:
             "files_max_bytes": self._post.files_max_bytes,
             "fps": stepdown.allowed_fps(spec.fps, spec.hot_fps, self._cooling.level),
         }
-        self._words, self._ending, self._opened, self._last, self._busy = RunnerWords(), None, {}, {}, False
+        self._words, self._ending, self._busy = RunnerWords(), None, False
         self._told = {}
-        self._meter = Meter(time.monotonic())
+        self._account.renew(time.monotonic())
         self._started += 1
         write_fd = self._log.open()
         try:
@@ -282,10 +264,8 @@ class Watch:
         """Hand on how it is."""
         spec, life = self._charge.spec, self._life
         slowed = stepdown.said(spec.fps, spec.hot_fps, self._cooling.level)
-        runs = self._runner is not None
-        reading = told(life, now_s, said=self._last, opened=self._opened, frame_s=self._frame_s, runs=runs)
         telemetry = {
-            **reading,
+            **self._account.reading(life, now_s, runs=self._runner is not None),
             "why": redact(life.why, self._charge.secrets.values()),
             "slowed": slowed,
             "reconnects": self._started - 1,
@@ -293,24 +273,11 @@ class Watch:
             "node": self._post.node,
         }
         results, self._results = self._results, []
-        self._courier.say(telemetry, self._load(), results, ready=life.state is StreamState.STREAMING)
-
-    def _load(self) -> Load | None:
-        """Return what the stream takes: measured, before that as its open camera lets expect; None: it is not open."""
-        o = self._opened
-        if self._meter.load is not None or not o:
-            return self._meter.load
-        pixels = int(o["width"] * o["height"])
-        return expected(self._charge.spec.fps, pixels, o["fps"], o["codec"])
+        self._courier.say(telemetry, self._account.load(spec.fps), results, ready=life.state is StreamState.STREAMING)
 
 
 def _of_runner(charge: Charge) -> tuple[StreamSpec, Secrets]:
     return replace(charge.spec, **_NOT_THE_RUNNERS), charge.secrets
-
-
-def _opened(camera: Mapping[str, Any]) -> str:
-    codec = f", {camera['codec']}" if camera["codec"] else ""
-    return f"{camera['width']}x{camera['height']}{codec}, by {camera['backend']}"
 
 
 def _death(code: int | None) -> str:
