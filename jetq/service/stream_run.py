@@ -79,7 +79,10 @@ class StreamRun:
         """
         self._cooling.heard(heard.metrics)
         if heard.version != self._version:
-            charge = self._ledger.charge(self._post.job_id)
+            try:
+                charge = self._ledger.charge(self._post.job_id)
+            except NoSuchJob:
+                return  # it has just ended, and the next answer says so
             self._version = charge.version
             self._changes.append(charge)
 
