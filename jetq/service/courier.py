@@ -41,6 +41,7 @@ class Courier:
         self._closing = False
         self.owns = False  # the results of this seat counted, when the ledger last answered
         self.over = threading.Event()  # the stream goes on without this seat
+        self.fault = ""  # nobody hears of this seat any more, and why
         self.dropped = 0  # results that were too many; an heir's are the owner's business
         self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
         self._thread.start()
@@ -80,8 +81,11 @@ class Courier:
                 if self._telemetry and (closing or not quiet or time.monotonic() - told_s >= QUIET_S):
                     told_s = time.monotonic()
                     self._tell()
+        except BaseException as exc:
+            self.fault = f"what it saw cannot be told: {type(exc).__name__}: {exc}"
+            raise
         finally:
-            self.over.set()  # also where this thread fails: a seat that nobody hears of is none
+            self.over.set()
 
     def _tell(self) -> None:
         with self._change:

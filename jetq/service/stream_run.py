@@ -69,7 +69,7 @@ class StreamRun:
             end = watch.look()
             if end is not None:
                 return end
-        return End("stopped")
+        return End("refused", courier.fault) if courier.fault else End("stopped")
 
     def _take_answer(self, heard: Heard) -> None:
         """Read what has changed, in the courier's thread: who watches the camera does not wait for the broker.

@@ -120,6 +120,7 @@ def test_a_courier_that_fails_ends_its_seat(book, courier, wait_until):
     courier.say({"state": "streaming"}, None, ["1"], ready=True)
 
     wait_until(courier.over.is_set, what="the end")
+    assert "ValueError: no answer" in courier.fault
 
 
 def test_nothing_is_told_before_there_is_something_to_tell(book, courier, wait_until):

@@ -62,7 +62,7 @@ class Book:
         self.later: Charge | None = None  # what is wanted once a seat has read that
         self.here = threading.Event()
         self.here.set()
-        self.owns = True
+        self.owns, self.garbles = True, False
         self.told: list[dict[str, Any]] = []
         self.results: list[dict[str, Any]] = []
         self.ready: list[bool] = []
@@ -79,6 +79,8 @@ class Book:
     def tell_seat(self, seat_id, token, telemetry, load, results, *, first, ready):
         if not self.here.is_set():
             raise BrokerDown("away")
+        if self.garbles:
+            raise ValueError("no answer that anybody could read")
         self.told.append(json.loads(telemetry))
         self.results += [json.loads(result) for result in results]
         self.ready.append(ready)
@@ -324,6 +326,18 @@ def test_a_seat_that_lost_its_stream_ends(trial, wait_until) -> None:
 
     assert trial.wait() == End("stopped")
     assert not os.path.exists(f"/proc/{pid}")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_seat_that_nobody_hears_of_is_refused(trial, wait_until) -> None:
+    trial.start(analyzer="ours:Ours")
+    running(trial, wait_until)
+
+    trial.book.garbles = True
+
+    end = trial.wait()
+    assert isinstance(end, End)
+    assert end.how == "refused"
 
 
 def test_what_it_has_started_is_killed_where_it_does_not_end(trial, wait_until, monkeypatch) -> None:
