@@ -79,6 +79,10 @@ class Trial:
         """The process that runners are forked from."""
         return self.runners._child.pid
 
+    def spare_of(self, *runners: Runner) -> str:
+        """The numbers of the spare and of its runners."""
+        return " ".join(str(pid) for pid in (self.spare(), *(runner.pid for runner in runners)))
+
     def words(self, runner: Runner, within_s: float = 20.0) -> dict[str, Any]:
         """What a runner says first: that its camera is open."""
         data = b""
@@ -248,21 +252,22 @@ def test_twenty_that_start_at_once_all_start_and_leave_no_open_files(trial, wait
     assert (open_fds(os.getpid()), open_fds(trial.spare())) == (ours, spares)
 
 
-def test_all_die_with_their_lane(tmp_path: Path, trial, wait_until) -> None:
+def test_spare_and_runners_die_with_their_lane(tmp_path: Path, wait_until) -> None:
+    # What a runner has started is an orphan then, and its node's guard kills those.
     lane = f"""
 import os, sys, threading
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
 from tests.unit.service.test_runners import Trial
 trial = Trial(Path({str(tmp_path)!r}))
-runner = trial.start("test:ball", analyzer="parents:Parent")
-print(trial.spare(), runner.pid, trial.child(runner), flush=True)
+print(trial.spare_of(trial.start(), trial.start()), flush=True)
 threading.Event().wait()
 """
     with subprocess.Popen([sys.executable, "-c", lane], stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
         pids = [int(word) for word in started.stdout.readline().split()]
         assert len(pids) == 3
+        assert not any(gone(pid) for pid in pids)
 
         started.kill()
 
