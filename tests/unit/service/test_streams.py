@@ -325,8 +325,8 @@ def test_one_look_at_many_streams_is_short(led) -> None:
         led.submit(job_id=f"s{number}", size="640x360", cost=0.5)
     led.look()
     assert all(stream.owner is not None for stream in led.store.streams())
-    began_s = time.perf_counter()
+    began_s = time.process_time()
 
     led.look()
 
-    assert time.perf_counter() - began_s < 1.0, "some 30 ms of an idle machine"
+    assert time.process_time() - began_s < 0.2, "some 15 ms of a server's core"
