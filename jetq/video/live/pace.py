@@ -53,15 +53,16 @@ class Newest:
         self._change = threading.Condition()
         self._frame: Grabbed | None = None
         self._ended = False
-        self.dropped = 0  # frames that nobody looked at though they were wanted
+        self.dropped = 0  # frames that were due, and that nobody looked at: who looks is too slow
 
     def put(self, frame: Grabbed) -> None:
-        """Give a frame; one that is there goes."""
+        """Give a frame that is due; one that is there goes. One without a picture was not wanted: one is there."""
         with self._change:
-            if self._frame is not None:
+            if self._frame is not None or frame.picture is None:
                 self.dropped += 1
-            self._frame = frame
-            self._change.notify()
+            if frame.picture is not None:
+                self._frame = frame
+                self._change.notify()
 
     def end(self) -> None:
         """No frame follows."""

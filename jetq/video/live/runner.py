@@ -129,7 +129,7 @@ class Runner:
                 self._came += 1
                 self._last_s = frame.at_s
                 self._arrivals.add(frame.at_s)
-                if frame.picture is not None and self._pace.is_due(frame.at_s):
+                if self._pace.is_due(frame.at_s):
                     self._newest.put(frame)
         except CameraFault as exc:
             self._ending = ("hopeless" if exc.hopeless else "broken"), str(exc)
@@ -206,7 +206,7 @@ class Runner:
                 "fps_in": round(self._arrivals.value(now_s), 2),
                 "fps_out": round(self._looks.value(now_s), 2),
                 "frames": self._grabbed,
-                "drops": self._grabbed - self._looked,
+                "drops": self._newest.dropped,
                 "frame_age_s": None if self._last_s is None else round(now_s - self._last_s, 3),
                 "latency_p50_s": self._latency.quantile(0.5),
                 "latency_p99_s": self._latency.quantile(0.99),

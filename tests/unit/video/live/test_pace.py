@@ -6,6 +6,7 @@ import random
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from jetq.video.capture.base import Grabbed
@@ -69,7 +70,7 @@ def test_the_same_rate_again_changes_nothing():
 
 
 def frame(at_s: float) -> Grabbed:
-    return Grabbed(at_s, None)
+    return Grabbed(at_s, lambda: np.zeros((2, 2, 3), np.uint8))
 
 
 def test_who_looks_gets_the_newest_frame_and_the_others_are_counted():
@@ -81,6 +82,17 @@ def test_who_looks_gets_the_newest_frame_and_the_others_are_counted():
 
     assert got is not None
     assert (got.at_s, newest.dropped, newest.is_empty) == (4, 4, True)
+
+
+def test_a_frame_that_was_not_made_into_a_picture_is_counted_and_the_one_before_stays():
+    newest = Newest()
+    newest.put(frame(7.0))
+    newest.put(Grabbed(8.0, None))
+
+    got = newest.take(0.0)
+
+    assert got is not None
+    assert (got.at_s, newest.dropped) == (7.0, 1)
 
 
 def test_who_waits_gets_a_frame_as_soon_as_it_is_there():
