@@ -12,8 +12,9 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
+import redis
+
 from jetq import procfs
-from jetq.errors import BrokerDown
 from jetq.job import Job
 from jetq.policy.streamrooms import StreamRecord
 from jetq.store.redis import RedisStore, connect
@@ -151,7 +152,7 @@ class Witness:
 
     def _watch(self) -> None:
         while not self._stop.wait(0.2):
-            with suppress(BrokerDown):
+            with suppress(redis.RedisError):  # it is away: the next look asks again
                 self._look()
 
     def _look(self) -> None:
