@@ -59,9 +59,7 @@ class Streams:
             return
         live = [self._dated(r) for r in records if not (self._ends(r) or self._comes_later(r, records))]
         nodes = self._ledger.stream_nodes(live)
-        found = look(
-            [r.stream(moves.get(r.owner.id, "") if r.owner else "") for r in live], nodes, self._memory, self._clock()
-        )
+        found = look([r.stream(moves.get(r.id, "")) for r in live], nodes, self._memory, self._clock())
         self._memory = found.memory
         there = {seat.id for record in live for seat in (record.owner, record.heir) if seat is not None}
         self._failures &= there
