@@ -73,7 +73,10 @@ class StreamSide:
         spec, secrets = wish({"uri": uri, **fields})
         stream_id = ids.job_id(job_id) if job_id is not None else ids.new_job_id()
         asked = self._packed(stream_id, spec, secrets)
-        self._check(asked, None if wait_for_node else self._store.stream_nodes([]))
+        try:
+            self._check(asked, None if wait_for_node else self._store.stream_nodes([]))
+        except BrokerDown as exc:  # nothing was sent; whoever sends it again does so under one id from the start
+            raise PublishUnknown(stream_id) from exc
         return sent(self._store, self._want(asked)[0])
 
     def apply_cameras(self, path: Path | str, *, wait_for_node: bool = False) -> list[Applied]:

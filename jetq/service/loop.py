@@ -16,6 +16,8 @@ _log = Log("loop")
 
 #: Intervals differ by this share, so that the loops of many nodes do not stay in step.
 JITTER = 0.1
+#: A loop whose turn failed rests for so long (s): most such mistakes come again, and a log has an end.
+FAILED_S = 1.0
 
 
 class Outage:
@@ -64,12 +66,15 @@ class Loop:
     def _run(self) -> None:
         next_s = boot_s()
         while not self._ended.wait(max(0.0, next_s - boot_s())):
-            self._take_turn()
+            well = self._take_turn()
             next_s += self._every_s * random.uniform(1 - JITTER, 1 + JITTER)
             if next_s < boot_s():  # a turn took too long, or the machine slept: no burst of turns to catch up
                 next_s = boot_s() + self._every_s
+            if not well:
+                next_s = max(next_s, boot_s() + FAILED_S)
 
-    def _take_turn(self) -> None:
+    def _take_turn(self) -> bool:
+        """Take one turn. False: it failed by a mistake of jetq's, which the log tells."""
         try:
             self._turn()
         except BrokerError as exc:
@@ -81,3 +86,5 @@ class Loop:
                 error=f"{type(exc).__name__}: {exc}",
                 trace=traceback.format_exc(limit=-3),
             )
+            return False
+        return True

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from jetq import JetQ
-from jetq.errors import BrokerDown, NoSuchJob, UsageError
+from jetq import JetQ, Settings
+from jetq.errors import BrokerDown, NoSuchJob, PublishUnknown, UsageError
 from jetq.model.charge import SEAT_TASK
 from jetq.service import seeing
 
@@ -230,6 +230,15 @@ def test_an_id_in_use_by_a_task_is_refused(stage, yard, jetq):
     assert (code, err.count("\n")) == (1, 1)
     assert "the id is in use by other work (yard.count)" in err
     assert stage.store.client.keys("*secret*") == []
+
+
+def test_who_sends_a_stream_while_the_broker_is_away_is_told_the_id_to_send_it_under_again():
+    client = JetQ.over(Settings(broker_url="redis://127.0.0.1:1"))
+
+    with pytest.raises(PublishUnknown) as unknown:
+        client.stream(BALL)
+
+    assert unknown.value.job_id in str(unknown.value)
 
 
 def test_a_broker_that_is_away_is_exit_69(jetq):

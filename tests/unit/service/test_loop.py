@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from jetq.clock import boot_s
 from jetq.errors import BrokerDown
 from jetq.service.loop import Loop, Outage
 
@@ -34,6 +35,25 @@ def test_a_loop_goes_on_after_a_bad_turn_and_says_which(told):
     assert done.wait(10)
     loop.stop()
     assert told() == ["loop.failed"]
+
+
+def test_a_loop_whose_turn_failed_rests_so_that_the_log_has_an_end(monkeypatch):
+    monkeypatch.setattr("jetq.service.loop.FAILED_S", 0.3)
+    again = threading.Event()
+    at_s = []
+
+    def turn():
+        at_s.append(boot_s())
+        if len(at_s) == 1:
+            raise ZeroDivisionError("bad")
+        again.set()
+
+    loop = Loop("odd", 0.001, turn, Outage())
+    loop.start()
+
+    assert again.wait(10)
+    loop.stop()
+    assert at_s[1] - at_s[0] >= 0.3
 
 
 def test_a_stopped_loop_takes_no_more_turns():
