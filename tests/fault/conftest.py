@@ -235,7 +235,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Add a timeline to the report of a test that failed while its nodes still run."""
     report = yield
     given = getattr(item, "funcargs", {})
-    nodes = [*item.stash.get(_STARTED, []), *getattr(given.get("boards", given.get("cluster")), "nodes", [])]
+    boards = given.get("boards", given.get("cluster"))
+    nodes = [*item.stash.get(_STARTED, []), *(boards.nodes if isinstance(boards, Boards) else [])]
     if report.when == "call" and report.failed and nodes:
         report.sections.append(("timeline", "\n".join(_timeline(nodes))))
     return report
