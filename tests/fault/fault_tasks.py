@@ -101,8 +101,8 @@ def nap(seconds):
 @shared_task(name="fault.serve")
 def serve(story, seconds):
     """Work, or fail at once while the node's file says so; tell which, and where."""
-    broken = Path(os.environ.get("FAULT_BROKEN", "/nowhere")).exists()
-    if broken:
+    broken = os.environ.get("FAULT_BROKEN")
+    if broken and Path(broken).exists():
         tell(story, "failed", os.environ["JETQ_NODE"])
         raise RuntimeError("no camera")
     time.sleep(seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,18 +33,22 @@ def clock(tmp_path: Path) -> Callable[[int], None]:
 
 
 @pytest.fixture
-def redis_url(clock, start_broker, tmp_path: Path) -> str:
+def redis_url(clock, start_broker, tmp_path: Path) -> Iterator[str]:
     """Give the URL of a broker whose clock can be set."""
     found = sorted(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1"))
     if not found:
         pytest.fail("this test needs libfaketime, which sets the clock of one process: apt install faketime")
-    return start_broker(
+    broker = start_broker(
         LD_PRELOAD=found[0],
         FAKETIME_TIMESTAMP_FILE=str(tmp_path / "clock"),
         FAKETIME_NO_CACHE="1",
         DONT_FAKE_MONOTONIC="1",
         FAKETIME_DONT_FAKE_MONOTONIC="1",
-    ).url
+    )
+    left = [Path("/dev/shm", f"{kind}_{broker.pid}") for kind in ("faketime_shm", "sem.faketime_sem")]
+    yield broker.url
+    for file in left:  # the library leaves them where its process is killed, and stumbles over those of its number
+        file.unlink(missing_ok=True)
 
 
 def beats(ledger) -> dict[str, int]:

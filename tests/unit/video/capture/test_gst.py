@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,14 @@ for asked in json.loads(sys.argv[1]):
 
 def look(*asked: dict[str, Any]) -> list[dict[str, Any]]:
     """Open cameras, one after the other, in a process of the system's Python, and return what each was."""
-    ran = subprocess.run(
-        [SYSTEM_PYTHON, "-c", LOOK, json.dumps(asked)],
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": "/nowhere"},
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
+    with tempfile.TemporaryDirectory() as home:  # GStreamer keeps what it knows of its plugins there
+        ran = subprocess.run(
+            [SYSTEM_PYTHON, "-c", LOOK, json.dumps(asked)],
+            env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": home},
+            capture_output=True,
+            text=True,
+            timeout=90,
+        )
     assert ran.returncode == 0, f"{ran.stderr}\nDebian, Ubuntu: apt install {PACKAGES}"
     for secret in ("p@ss", "p%40ss", "wrong-word"):
         assert secret not in ran.stdout + ran.stderr
