@@ -302,7 +302,7 @@ def test_a_stream_that_makes_room_leaves_by_an_heir(led) -> None:
     led.begin()
     led.node("b")
 
-    led.look({led.owner().id: "makes room for the gang g"})
+    led.look({led.store.streams()[0].id: "makes room for the gang g"})
 
     assert led.heir().node == "b"
 
