@@ -72,17 +72,18 @@ def main(kind: str, urls: list[str]) -> None:
     source, os.environ["OPENCV_FFMPEG_CAPTURE_OPTIONS"] = KINDS[kind]
     cv2.setNumThreads(1)
     done: list[list[Done]] = [[] for _ in urls]
-    seen = threading.Barrier(len(urls) + 1)
+    seen = threading.Semaphore(0)
 
     def watch(url: str, mine: list[Done]) -> None:
         frames = source(url)
         mine.append(next(frames))
-        seen.wait()
+        seen.release()  # and goes on: what waits until all are open would be counted as more than comes
         mine.extend(frames)
 
     for url, mine in zip(urls, done, strict=True):
         threading.Thread(target=watch, args=(url, mine), daemon=True).start()
-    seen.wait()
+    for _ in urls:
+        seen.acquire()
     print("ready", flush=True)
     begin_s, end_s = map(float, sys.stdin.readline().split())
     time.sleep(max(0.0, end_s - time.monotonic()))
