@@ -11,11 +11,11 @@ from jetq import ids, wire
 from jetq.config import Settings
 from jetq.errors import BrokerDown, BrokerFull, NeverFits, PublishRefused, PublishUnknown, UsageError
 from jetq.job import Job, sent
-from jetq.model.credentials import hides
+from jetq.model.charge import secrets_as_text
 from jetq.model.stream import Secrets, StreamSpec, changes, wish
-from jetq.policy.seats import Stream, StreamNode
-from jetq.policy.streamcost import guess
+from jetq.policy.seats import StreamNode
 from jetq.policy.streamoffers import Offer, never, offers
+from jetq.policy.streamrooms import StreamRecord
 from jetq.service import seeing
 from jetq.service.models import Packed, bring_model, pack_model
 from jetq.store.base import Placed
@@ -25,6 +25,10 @@ from jetq.video.cameras import read_cameras
 
 #: Somebody else may change a stream at the same moment: it is read again so often.
 _TRIES = 5
+
+
+#: What a stream was asked for as, and the digest of that; None: there is none.
+_Known = tuple[StreamSpec, str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +78,10 @@ class StreamSide:
         stream_id = ids.job_id(job_id) if job_id is not None else ids.new_job_id()
         asked = self._packed(stream_id, spec, secrets)
         try:
-            self._check(asked, None if wait_for_node else self._store.stream_nodes([]))
+            before = self._check(asked, None if wait_for_node else self._store.stream_nodes([]))
         except BrokerDown as exc:  # nothing was sent; whoever sends it again does so under one id from the start
             raise PublishUnknown(stream_id) from exc
-        return sent(self._store, self._want(asked)[0])
+        return sent(self._store, self._want(asked, before)[0])
 
     def apply_cameras(self, path: Path | str, *, wait_for_node: bool = False) -> list[Applied]:
         """Want all streams of a list (TOML or CSV), and return what became of each. Those not in it stay as they are.
@@ -91,15 +95,15 @@ class StreamSide:
         asked, wrong = [], []
         for entry in listed:
             try:
-                asked.append(self._packed(entry.id, entry.spec, entry.secrets))
-                self._check(asked[-1], nodes)
+                packed = self._packed(entry.id, entry.spec, entry.secrets)
+                asked.append((packed, self._check(packed, nodes)))
             except (UsageError, PublishRefused) as exc:
                 wrong.append(f"{path}:{entry.line}: {exc}")
         if wrong:
             raise UsageError("; ".join(wrong))
         applied = []
-        for one in asked:
-            placed, changed = self._want(one)
+        for one, before in asked:
+            placed, changed = self._want(one, before)
             if placed.verdict == "refused":
                 raise PublishRefused(one.id, placed.why)
             applied.append(Applied(one.id, placed.verdict, tuple(changed)))
@@ -136,31 +140,33 @@ class StreamSide:
         model = pack_model(spec.analyzer, spec.options, self.settings.shared)
         return _Asked(stream_id, replace(spec, options=model.options), secrets, model)
 
-    def _check(self, asked: _Asked, nodes: Sequence[StreamNode] | None) -> None:
-        """Refuse a stream that could not be had as things are now. ``nodes``: None: whatever they are."""
+    def _check(self, asked: _Asked, nodes: Sequence[StreamNode] | None) -> _Known:
+        """Refuse a stream that could not be had as things are now. Returns what it is now.
+
+        ``nodes``: None: whatever they are.
+        """
         if nodes is not None:
             _admit(asked, nodes)
-        row = self._store.job(asked.id)
-        if row is not None and row.kind != "stream":
-            raise PublishRefused(asked.id, f"the id is in use by other work ({row.name})")
         before = self._store.wanted(asked.id)
         if before is None:
             _check_secrets(asked.spec, asked.secrets)
         else:
             changes(asked.id, before[0], asked.spec)
+        return before
 
-    def _want(self, asked: _Asked) -> tuple[Placed, list[str]]:
+    def _want(self, asked: _Asked, before: _Known) -> tuple[Placed, list[str]]:
+        """Send a stream. Returns what became of it, and what differs. ``before``: what it was when it was checked."""
         stream_id, spec, secrets = asked.id, asked.spec, asked.secrets
         template = self._producer.part_template("stream", {"uri": spec.uri, "analyzer": spec.analyzer})
         try:
             bring_model(self._store, asked.model)
             for _ in range(_TRIES):
-                before = self._store.wanted(stream_id)
                 changed = changes(stream_id, before[0], spec) if before is not None else []
                 digest = before[1] if before is not None else ""
                 placed = self._store.submit_stream(stream_id, spec, secrets, template, before=digest)
                 if placed.verdict != "raced":
                     return placed, changed if placed.verdict == "changed" else []
+                before = self._store.wanted(stream_id)
         except BrokerFull:  # its answer says what to do
             raise
         except BrokerDown as exc:
@@ -170,9 +176,7 @@ class StreamSide:
 
 def _admit(asked: _Asked, nodes: Sequence[StreamNode]) -> None:
     """Refuse what no node could ever run."""
-    spec = asked.spec
-    wished = Stream(asked.id, guess(spec), spec.cost, spec.required, spec.gpu, spec.mem_bytes, local=spec.camera.local)
-    if why := never(wished, nodes):
+    if why := never(StreamRecord(asked.id, asked.spec).stream(), nodes):
         raise NeverFits(f"{asked.id}: {why}")
 
 
@@ -182,7 +186,6 @@ def _check_secrets(spec: StreamSpec, secrets: Secrets) -> None:
     Raises:
         UsageError: some are missing.
     """
-    webhooks = [sink.partition(":")[2] for sink in spec.sinks if sink.startswith("webhook:")]
-    for shown in (spec.uri, *webhooks):
-        if hides(shown) and shown not in secrets:
+    for shown, given in secrets_as_text(spec, secrets).items():
+        if not given:
             raise UsageError(f"the credentials of {shown} are hidden, and it is a new stream: send it with them")

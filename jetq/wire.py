@@ -123,10 +123,10 @@ def run_lane(app: Celery, **how: Any) -> int:
     from jetq.engine import lanes
 
     if how["lane"] == "processes":
-        from jetq.service import member, runners
+        from jetq.service import facts, member
 
         member.warm_up()
-        if runners.can_run():
+        if facts.has_video():
             _runners().warm_up()
     return lanes.run_lane(app, **how)
 

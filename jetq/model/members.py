@@ -100,7 +100,7 @@ class GangView:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Part:
     """What a member finds out about its gang when it begins."""
 
     gang_id: str

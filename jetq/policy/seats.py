@@ -34,7 +34,6 @@ class Stream:
     owner: Seat | None = None  # whose results count
     heir: Seat | None = None  # takes over as soon as its frames come
     asked: str = ""  # why it has to leave its node though that is well: a gang, other labels
-    avoid: frozenset[str] = frozenset()  # nodes that refused it a short while ago (policy/backoff.py)
     shaky: str = ""  # the node that has just lost it though it is there: its lane may need a while to be back
 
 
@@ -114,8 +113,6 @@ class Seating:
         return why_never(stream, node) or node.leaving or node.why_not or self._refused(stream, node)
 
     def _refused(self, stream: Stream, node: StreamNode) -> str:
-        if node.name in stream.avoid:
-            return "refused it a short while ago"
         costs, name, planned = self.cost(stream, node.name), node.name, node.planned
         if costs.decode and self._decode[name] + costs.decode > 1.0 + _ROUNDING:
             return f"its decoder is at {self._decode[name]:.0%}; the stream costs {costs.decode:.0%}"

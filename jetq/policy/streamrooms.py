@@ -28,7 +28,7 @@ _WHY_NOT = {
 
 #: What of a stream's record, and of a seat's, a leader looks at. It does so twice a second, so it reads no more.
 STREAM_FIELDS = ("spec", "turn", "load", "owner", "heir", "cancel_asked", "reason", "started_at")
-SEAT_FIELDS = ("state", "node", "assigned_at", "lost_at", "ready_at", "result", "error", "reason", "lease", "telemetry")
+SEAT_FIELDS = ("state", "node", "lost_at", "ready_at", "result", "error", "reason", "lease", "telemetry")
 #: Stands for what cannot be read.
 _UNREAD = StreamSpec("test:still")
 
@@ -40,13 +40,13 @@ class SeatRecord:
     id: str
     node: str
     state: JobState
-    since_s: float
     ready: bool
     end: End | None  # it has ended by itself
     error: str  # why it was lost
     lost: bool  # with what ran it: its node, its lane; False: it has ended by itself, or lives
     slots: float  # of its lease
     hot: bool  # it gets fewer frames than it wants, because its node is hot
+    since_s: float = 0.0  # when who looks saw it first, by its own clock
 
     @property
     def live(self) -> bool:
@@ -60,29 +60,28 @@ class StreamRecord:
 
     id: str
     spec: StreamSpec
-    turn: int  # steps that were done with it
-    load: Load | None  # measured
-    owner: SeatRecord | None
-    heir: SeatRecord | None
-    cancel_asked: bool
-    reason: str
+    turn: int = 0  # steps that were done with it
+    load: Load | None = None  # measured
+    owner: SeatRecord | None = None
+    heir: SeatRecord | None = None
+    cancel_asked: bool = False
+    reason: str = ""
     ran: bool = False  # it has been somewhere before
 
-    def stream(self, asked: str = "", avoid: frozenset[str] = frozenset()) -> Stream:
+    def stream(self, asked: str = "") -> Stream:
         """Return it as placement sees it. A seat whose run has ended is none."""
-        needs = self.spec.needs(self.spec.cost or 1.0)
+        spec = self.spec
         return Stream(
             self.id,
-            self.load or guess(self.spec),
-            self.spec.cost,
-            needs.labels,
-            needs.gpu,
-            needs.mem_bytes,
-            self.spec.camera.local,
+            self.load or guess(spec),
+            spec.cost,
+            spec.required,
+            spec.gpu,
+            spec.mem_bytes,
+            spec.camera.local,
             _seat(self.owner),
             _seat(self.heir),
             asked,
-            avoid,
             self.owner.node if self.owner is not None and self.owner.lost and not self.owner.live else "",
         )
 
@@ -106,7 +105,6 @@ def seat_record(seat_id: str, record: Mapping[str, str]) -> SeatRecord | None:
         seat_id,
         record.get("node", ""),
         state,
-        float(record.get("assigned_at") or 0),
         "ready_at" in record,
         end,
         error,

@@ -10,7 +10,7 @@ from jetq.launch.base import MEMBER, Start
 from jetq.launch.causes import ending
 from jetq.launch.exec import LaunchRequest
 from jetq.launch.output import Line, Output
-from jetq.model.members import Fault, Report, Seat
+from jetq.model.members import Fault, Part, Report
 from jetq.service.post import Post
 from jetq.service.ranks import RankProcess
 from jetq.store.ganging import Meeting
@@ -34,9 +34,9 @@ def others_done(ledger: Meeting, member_id: str) -> bool:
 class Attendant:
     """Serves the head of its gang. Used by one thread that lives as long as the daemon may."""
 
-    def __init__(self, ledger: Meeting, post: Post, seat: Seat, start: Start, folder: Path, interface: str) -> None:
+    def __init__(self, ledger: Meeting, post: Post, part: Part, start: Start, folder: Path, interface: str) -> None:
         """``folder``: private to this member; ``interface``: of this machine, that the peers reach."""
-        self._ledger, self._post, self._seat = ledger, post, seat
+        self._ledger, self._post, self._part = ledger, post, part
         self._start, self._folder, self._interface = start, folder, interface
         self._served: set[str] = set()
 
@@ -60,7 +60,7 @@ class Attendant:
                     name = request.daemon
                     said = Output.of_daemon()
                     daemon = self._started(request, env, said, take)
-                if self._ledger.is_over(self._seat.gang_id, self._seat.start):
+                if self._ledger.is_over(self._part.gang_id, self._part.start):
                     break
             except BrokerDown:  # what runs goes on
                 continue
@@ -76,13 +76,13 @@ class Attendant:
     def _lost(self, daemon: str, code: int) -> Report:
         """Report a daemon that was killed: mpirun then ends with 0, as if all were well."""
         why = f"lost mpirun's daemon: {daemon} {ending(code)}"
-        return Report(faults=(Fault(self._seat.now_s(), "infra", why),))
+        return Report(faults=(Fault(self._part.now_s(), "infra", why),))
 
     def _next(self) -> tuple[str, LaunchRequest] | None:
         """Return a request that was not yet met; one that asks for something else is answered with its fault."""
         if not self._start.answers_for:
             return None
-        for asked, words in self._ledger.launches(self._seat.token, self._start.answers_for).items():
+        for asked, words in self._ledger.launches(self._part.token, self._start.answers_for).items():
             if asked in self._served:
                 continue
             self._served.add(asked)

@@ -13,7 +13,7 @@ from jetq import process
 from jetq.errors import BrokerDown, JetqError
 from jetq.launch.base import MEMBER, Member
 from jetq.launch.ssh import ENVIRONMENT, SSH, agent_of, environment
-from jetq.model.members import Report, Seat
+from jetq.model.members import Part, Report
 from jetq.service.post import Post
 from jetq.service.ranks import GRACE_S, to_ask
 from jetq.store.ganging import Meeting
@@ -63,7 +63,7 @@ def lost(members: Sequence[Member]) -> str | None:
     return next((member.node for member in members if os.path.exists(f"{script}.{member.node}")), None)
 
 
-def attend(ledger: Meeting, post: Post, seat: Seat, folder: Path) -> Report:
+def attend(ledger: Meeting, post: Post, part: Part, folder: Path) -> Report:
     """Wait for the head's end, or to be asked for one, and end what sshd has started for this member.
 
     What outlives its parent there becomes a child of the system's first process, and keeps its daemon from ending; on
@@ -73,7 +73,7 @@ def attend(ledger: Meeting, post: Post, seat: Seat, folder: Path) -> Report:
     while not post.stop.wait(LOOK_S):
         process.signal_all((pid for pid in process.carriers(**mine) if process.parent(pid) == 1), signal.SIGKILL)
         try:
-            if ledger.is_over(seat.gang_id, seat.start):
+            if ledger.is_over(part.gang_id, part.start):
                 break
         except BrokerDown:  # what runs goes on
             continue

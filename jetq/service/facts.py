@@ -23,6 +23,11 @@ SLOT_BYTES = 512 * 1024**2
 IMPLICIT = ("arch", "board", "node")
 
 
+def has_video() -> bool:
+    """Tell whether this machine has what video work needs (the ``video`` extra)."""
+    return all(find_spec(name) for name in ("av", "cv2", "numpy"))
+
+
 def default_slots(cores: int, mem_bytes: int) -> int:
     """Return min(online cores, (RAM - 2 GiB) / 512 MiB), at least 1."""
     return max(1, min(cores, (mem_bytes - RESERVED_BYTES) // SLOT_BYTES))
@@ -57,7 +62,7 @@ def node_facts(settings: Settings, machine: Machine, *, name: str, epoch: str, a
     implicit = [f"arch={slug(machine.arch).replace('x86-64', 'x86_64')}", f"board={board}", f"node={name}"]
     if machine.gpus:
         implicit.append(GPU_LABEL)
-    if find_spec("av") and find_spec("cv2"):
+    if has_video():
         implicit += [VIDEO_LABEL, *([ONNX_LABEL] if find_spec("onnxruntime") else [])]
     return NodeFacts(
         name=name,

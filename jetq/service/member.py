@@ -17,7 +17,7 @@ from jetq.launch.base import MEMBER, THREADS, WORKDIR, Run, Start, threads
 from jetq.launch.causes import ending
 from jetq.launch.output import Line, Output
 from jetq.log import Log
-from jetq.model.members import Cost, Fault, Report, Seat
+from jetq.model.members import Cost, Fault, Part, Report
 from jetq.probe import tools
 from jetq.service import byssh
 from jetq.service.attendants import Attendant, others_done
@@ -71,43 +71,43 @@ class Member:
             UsageError: this job is no member of a gang.
         """
         try:
-            seat = patiently(self._ledger.seat, self._post.job_id)
+            part = patiently(self._ledger.part, self._post.job_id)
         except NoSuchJob as exc:
             raise UsageError("gang.member is sent by the leader alone; start a gang with `jetq gang`") from exc
-        name = f"{seat.gang_id[:40].replace(':', '_')}.{seat.start}.{seat.index}"  # mpirun cuts paths at a colon
+        name = f"{part.gang_id[:40].replace(':', '_')}.{part.start}.{part.index}"  # mpirun cuts paths at a colon
         try:
             with (
-                private_folder(self._post.jobs_dir, name, keep=seat.keep) as folder,
-                output_of(seat.gang_id, seat.attempt - 1) as fd,
-                LiveLog(fd, lambda lines: self._ledger.tell_lines(seat.gang_id, self._post.node, lines)) as log,
+                private_folder(self._post.jobs_dir, name, keep=part.keep) as folder,
+                output_of(part.gang_id, part.attempt - 1) as fd,
+                LiveLog(fd, lambda lines: self._ledger.tell_lines(part.gang_id, self._post.node, lines)) as log,
             ):
-                return _Run(self._ledger, self._post, seat, folder, log).report()
+                return _Run(self._ledger, self._post, part, folder, log).report()
         except OSError as exc:  # another node may have room
             why = f"has no folder for it: {exc}"
-            return Report(faults=(Fault(seat.now_s(), "none", why, node=self._post.node),))
+            return Report(faults=(Fault(part.now_s(), "none", why, node=self._post.node),))
 
 
 class _Run:
     """One start of one member."""
 
-    def __init__(self, ledger: Meeting, post: Post, seat: Seat, folder: Path, log: LiveLog) -> None:
-        self._ledger, self._post, self._seat, self._folder, self._log = ledger, post, seat, folder, log
+    def __init__(self, ledger: Meeting, post: Post, part: Part, folder: Path, log: LiveLog) -> None:
+        self._ledger, self._post, self._part, self._folder, self._log = ledger, post, part, folder, log
         self._failed_at_s: float | None = None
         self._progress, self._progress_at_s = ProgressFile(folder / "progress"), 0.0
         self._begun = False
 
     def report(self) -> Report:
         """Prepare, run, clear up."""
-        preparation = Preparation(self._ledger, self._post, self._seat, self._folder)
+        preparation = Preparation(self._ledger, self._post, self._part, self._folder)
         try:
             ready = preparation.ready(self._described)
             for note in ready.notes:
                 self._say(note)
-            if self._seat.keep:
+            if self._part.keep:
                 self._say(f"node {self._post.node} keeps its folder: {self._folder}")
-            start = ready.plan.starts[self._seat.index]
+            start = ready.plan.starts[self._part.index]
             env = self._environ(start, ready)
-            if ssh.is_used(self._seat.spec, ready.members):
+            if ssh.is_used(self._part.spec, ready.members):
                 preparation.try_ssh(ready, environment(os.environ, env))
             self._begun = self._begins(ready)
             if self._begun:
@@ -119,21 +119,21 @@ class _Run:
             pass
         except (MembersUnfit, JetqError, OSError) as exc:
             cost: Cost = "infra" if self._begun else "none"  # what has begun is not tried again for ever
-            return Report(faults=(Fault(self._seat.now_s(), cost, str(exc), node=self._post.node),))
+            return Report(faults=(Fault(self._part.now_s(), cost, str(exc), node=self._post.node),))
         finally:
             preparation.give_back()
         return Report(stopped=True)
 
     def _described(self, port: int) -> Run:
         """Return what is the same for all members."""
-        seat = self._seat
+        part = self._part
         env = {
-            "JETQ_JOB_ID": seat.gang_id,
-            "JETQ_TOKEN": seat.token,
-            "JETQ_ATTEMPT": str(seat.attempt),
-            "JETQ_WORLD": str(seat.spec.world_size(len(seat.nodes))),
+            "JETQ_JOB_ID": part.gang_id,
+            "JETQ_TOKEN": part.token,
+            "JETQ_ATTEMPT": str(part.attempt),
+            "JETQ_WORLD": str(part.spec.world_size(len(part.nodes))),
         }
-        return Run(f"{seat.gang_id}.{seat.start}", port, env, AGENT)
+        return Run(f"{part.gang_id}.{part.start}", port, env, AGENT)
 
     def _begins(self, ready: Ready) -> bool:
         return patiently(self._goes_on, ready) and not self._post.stop.is_set()
@@ -146,39 +146,39 @@ class _Run:
 
     def _share(self, start: Start, env: dict[str, str], ready: Ready) -> Report:
         try:
-            if not start.argv and ssh.is_used(self._seat.spec, ready.members):
-                report = byssh.attend(self._ledger, self._post, self._seat, self._folder)
+            if not start.argv and ssh.is_used(self._part.spec, ready.members):
+                report = byssh.attend(self._ledger, self._post, self._part, self._folder)
             elif start.argv:
                 with self._desk(env):
                     report = self._ranks(start, env, ready)
             else:
-                interface = ready.members[self._seat.index].interface
-                attendant = Attendant(self._ledger, self._post, self._seat, start, self._folder, interface)
+                interface = ready.members[self._part.index].interface
+                attendant = Attendant(self._ledger, self._post, self._part, start, self._folder, interface)
                 report = attendant.serve(env, self._log.add)
         finally:
             self._clear()
-            if self._seat.index == 0:
-                patiently(self._ledger.say_over, self._seat.gang_id, self._seat.start, 0)
+            if self._part.index == 0:
+                patiently(self._ledger.say_over, self._part.gang_id, self._part.start, 0)
         return report
 
     @contextmanager
     def _desk(self, env: dict[str, str]) -> Iterator[None]:
         """Serve mpirun's launch agents, where there are any; ``env`` tells them where."""
-        if self._seat.spec.launcher != "mpirun" or self._seat.spec.transport != "jetq":
+        if self._part.spec.launcher != "mpirun" or self._part.spec.transport != "jetq":
             yield
             return
         env[LAUNCH] = str(self._folder)
-        with Desk(self._ledger, self._seat.token, self._folder):
+        with Desk(self._ledger, self._part.token, self._folder):
             yield
 
     def _environ(self, start: Start, ready: Ready) -> dict[str, str]:
         """Return what is added to the environment on this node."""
-        files = files_dir_of(str(self._post.jobs_dir), self._seat.gang_id) if self._post.jobs_dir else str(self._folder)
+        files = files_dir_of(str(self._post.jobs_dir), self._part.gang_id) if self._post.jobs_dir else str(self._folder)
         checkpoints = ready.checkpoints or f"{files}/checkpoints"
         for folder in (files, *([] if ready.checkpoints else [checkpoints])):  # the head has made a shared one
             Path(folder).mkdir(parents=True, exist_ok=True)
         return {
-            **threads(ready.members, self._seat.spec.ranks, start.node, process.cores()),
+            **threads(ready.members, self._part.spec.ranks, start.node, process.cores()),
             **{name: value for name, value in os.environ.items() if name == THREADS},
             **start.env,
             MEMBER: self._post.job_id,
@@ -198,7 +198,7 @@ class _Run:
         ranks = RankProcess(
             start.argv, env=env, cwd=start.cwd, folder=self._folder, output=output, take=self._take, mark=MEMBER
         )
-        limit_s = self._seat.spec.time_limit_s
+        limit_s = self._part.spec.time_limit_s
         end_s = time.monotonic() + limit_s if limit_s is not None else float("inf")
         ranks.start()
         late = False
@@ -212,20 +212,20 @@ class _Run:
         ranks.close()
         if late:
             why = f"the gang ran longer than its time limit of {limit_s:g} s (exit code {LATE})"
-            return Report(LATE, (Fault(self._seat.now_s(), "app", why),))
+            return Report(LATE, (Fault(self._part.now_s(), "app", why),))
         if code is None:
             return Report(stopped=True)
         return self._ended(code, output, ready)
 
     def _output(self, start: Start, ready: Ready) -> Output:
-        spec = self._seat.spec
+        spec = self._part.spec
         if spec.launcher == "torchrun":
             return Output.of_torchrun(start.ranks)
         return Output.of_mpirun(ready.members[0].open_mpi or 5, spec.world_size(len(ready.members)))
 
     def _ended(self, code: int, output: Output, ready: Ready) -> Report:
         cause = output.cause
-        at_s = self._failed_at_s or self._seat.now_s()
+        at_s = self._failed_at_s or self._part.now_s()
         if cause is None and code >= 0 and (node := byssh.lost(ready.members)):
             return Report(faults=(Fault(at_s, "infra", "lost mpirun's daemon, or its line to it", node=node),))
         if code == 0:
@@ -233,7 +233,7 @@ class _Run:
         if cause is None:
             said = output.tail(None)
             taken = bool(ready.port) and any(_TAKEN in line for line in said)
-            why = f"{self._seat.spec.launcher} {ending(code)}"
+            why = f"{self._part.spec.launcher} {ending(code)}"
             why = f"found port {ready.port} taken by somebody else: {why}" if taken else why
             return Report(_plain(code), (Fault(at_s, "infra" if taken or code < 0 else "app", why),), tail=tuple(said))
         own = _plain(cause.code) if cause.code else _plain(code)
@@ -243,7 +243,7 @@ class _Run:
 
     def _take(self, line: Line) -> None:
         if line.rank is None and self._failed_at_s is None and any(sign in line.text for sign in _FIRST_SIGNS):
-            self._failed_at_s = self._seat.now_s()
+            self._failed_at_s = self._part.now_s()
         # A launcher's own story fills a screen at each failure, and at times where all is well (torchrun, where the
         # head is the first to leave its last barrier): it hides what ranks say, so it is in the file alone.
         self._log.add(line, live=line.rank is not None)
@@ -255,7 +255,7 @@ class _Run:
         self._progress_at_s = now_s
         if news := self._progress.news():
             with suppress(BrokerDown):  # it is told at the next look
-                self._ledger.tell_lines(self._seat.gang_id, self._post.node, [], news)
+                self._ledger.tell_lines(self._part.gang_id, self._post.node, [], news)
                 self._progress.told(news)
 
     # The end --------------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ class _Run:
                 return
             except JetqError as exc:
                 why = f"a gang could not be cleared up: {exc}"
-                _log.error("member.unclean", gang=self._seat.gang_id, why=exc)
+                _log.error("member.unclean", gang=self._part.gang_id, why=exc)
                 if not drained:
                     patiently(self._ledger.drain, self._post.node, why, grace_s=0.0)
                     drained = True

@@ -18,7 +18,7 @@ from jetq.launch import shared as storage
 from jetq.launch.base import WORK, Member, Plan, Run
 from jetq.launch.prepare import Hello, Reach, listened_for, shared
 from jetq.model.gang import GangSpec
-from jetq.model.members import Cost, Fault, Seat
+from jetq.model.members import Cost, Fault, Part
 from jetq.probe import nics, ports, tools
 from jetq.probe.ear import Ear, Peer, hear
 from jetq.service import byssh
@@ -61,13 +61,13 @@ class Stopped(JetqError):
 
 
 class Preparation:
-    """One member's way from its seat to a plan. Used by one thread."""
+    """One member's way from its part to a plan. Used by one thread."""
 
-    def __init__(self, ledger: Meeting, post: Post, seat: Seat, folder: Path) -> None:
+    def __init__(self, ledger: Meeting, post: Post, part: Part, folder: Path) -> None:
         """``folder``: private to this member; the workdir is unpacked below it."""
         self._ledger = ledger
         self._post = post
-        self._seat = seat
+        self._part = part
         self._folder = folder
         self._port = 0
 
@@ -77,34 +77,34 @@ class Preparation:
         Raises:
             Refused: a node cannot take part. Stopped: asked to end meanwhile.
         """
-        seat = self._seat
+        part = self._part
         place = process.place()
         refusals = self._unpacked()
-        checkpoints = str(storage.checkpoints(self._post.shared, seat.gang_id)) if self._post.shared else ""
-        if checkpoints and seat.index == 0:
-            storage.leave(Path(checkpoints), seat.token, STORAGE_S)
+        checkpoints = str(storage.checkpoints(self._post.shared, part.gang_id)) if self._post.shared else ""
+        if checkpoints and part.index == 0:
+            storage.leave(Path(checkpoints), part.token, STORAGE_S)
         try:
             with Ear() as ear:
-                if seat.index == 0:
+                if part.index == 0:
                     self._port = self._leased_port(place)
                 said = self._meet("hello", json.dumps(self._hello(place, ear, refusals, checkpoints).as_json()))
                 hellos = [Hello.from_json(json.loads(text)) for text in said]
                 self._check(hellos)
-                own = listened_for(seat.index, hellos)
+                own = listened_for(part.index, hellos)
                 peers = [Peer(h.index, h.nonce, h.ear_port, tuple(nic.address for nic in h.nics)) for h in own]
                 heard = hear(peers, HEAR_S) if peers else {}
                 voices = {index: tuple(voice.address for voice in found) for index, found in heard.items()}
-                found = bool(checkpoints) and storage.finds(Path(checkpoints), seat.token, STORAGE_S)
-                reach = Reach(seat.index, voices, found)
+                found = bool(checkpoints) and storage.finds(Path(checkpoints), part.token, STORAGE_S)
+                reach = Reach(part.index, voices, found)
                 said = self._meet("reach", json.dumps(reach.as_json()))
             reaches = [Reach.from_json(json.loads(text)) for text in said]
             together = shared(reaches)
-            members = self._met(seat.spec, hellos, reaches)
+            members = self._met(part.spec, hellos, reaches)
             plan = self._planned(members, run(hellos[0].rendezvous_port))
         finally:
-            if checkpoints and seat.index == 0:
-                storage.clear(Path(checkpoints), seat.token, STORAGE_S)
-        notes = (*fitness.notes(seat.spec, hellos), *plan.notes)
+            if checkpoints and part.index == 0:
+                storage.clear(Path(checkpoints), part.token, STORAGE_S)
+        notes = (*fitness.notes(part.spec, hellos), *plan.notes)
         return Ready(plan, tuple(members), self._port, together, checkpoints if together else "", notes)
 
     def try_ssh(self, ready: Ready, env: Mapping[str, str]) -> None:
@@ -113,13 +113,13 @@ class Preparation:
         Raises:
             Refused: it does not get in everywhere. Stopped: asked to end meanwhile.
         """
-        if self._seat.index:
+        if self._part.index:
             byssh.leave(self._folder, env)
         self._meet("left", "")
-        why = byssh.why_not(ready.members) if self._seat.index == 0 else {}
+        why = byssh.why_not(ready.members) if self._part.index == 0 else {}
         found = json.loads(self._meet("ssh", json.dumps(why))[0])
         if found:
-            now_s = self._seat.now_s()
+            now_s = self._part.now_s()
             raise Refused(tuple(Fault(now_s, "none", why, node=node) for node, why in found.items()))
 
     def give_back(self) -> None:
@@ -132,27 +132,27 @@ class Preparation:
 
     def _unpacked(self) -> list[str]:
         """Unpack the workdir. Returns why this node cannot take part."""
-        seat, work = self._seat, self._folder / WORK
-        if seat.spec.workdir is None:
+        part, work = self._part, self._folder / WORK
+        if part.spec.workdir is None:
             work.mkdir(mode=0o700)
         else:
             blob = self._folder / "workdir"
             try:
-                if not patiently(self._ledger.get_blob, seat.spec.workdir, str(blob)):
+                if not patiently(self._ledger.get_blob, part.spec.workdir, str(blob)):
                     return ["its workdir is not in the ledger any more; submit the gang again"]
-                unpack.unpack(blob.read_bytes(), seat.spec.workdir, work)
+                unpack.unpack(blob.read_bytes(), part.spec.workdir, work)
             except WorkdirRefused as exc:
                 return [str(exc)]
             finally:
                 blob.unlink(missing_ok=True)
         refusals = []
-        line = shlex.join(seat.spec.argv)
+        line = shlex.join(part.spec.argv)
         if self._post.allowed and not any(fnmatchcase(line, pattern) for pattern in self._post.allowed):
             allowed = ", ".join(self._post.allowed)
             refusals.append(f"its gang_allow list does not allow `{line:.80}` (it allows: {allowed}); ask who runs it")
-        if why := tools.why_not(seat.spec.argv[0], work):
+        if why := tools.why_not(part.spec.argv[0], work):
             refusals.append(why)
-        if seat.spec.launcher == "mpirun" and os.geteuid() == 0 and not seat.spec.as_root:
+        if part.spec.launcher == "mpirun" and os.geteuid() == 0 and not part.spec.as_root:
             refusals.append(
                 "jetq runs as root there, and mpirun refuses that; submit it with --as-root, if you mean it"
             )
@@ -168,25 +168,25 @@ class Preparation:
         raise MembersUnfit("no port could be leased for the rendezvous; other gangs have them", node=self._post.node)
 
     def _hello(self, place: str, ear: Ear, refusals: list[str], checkpoints: str) -> Hello:
-        seat = self._seat
-        mpi = seat.spec.launcher == "mpirun"
+        part = self._part
+        mpi = part.spec.launcher == "mpirun"
         return Hello(
             node=self._post.node,
-            index=seat.index,
+            index=part.index,
             place=place,
             nonce=ear.nonce,
             ear_port=ear.port,
             nics=nics.candidates(self._post.broker_url),
             rendezvous_port=self._port,
-            slots=seat.slots,
-            gpus=seat.gpus,
+            slots=part.slots,
+            gpus=part.gpus,
             folder=str(self._folder),
             open_mpi=tools.open_mpi() if mpi else None,
             torch=tools.torch(),
             python=tools.python(),
             disk_free_bytes=tools.disk_free_bytes(self._folder),
             mem_free_bytes=tools.mem_free_bytes(),
-            skew_s=tools.skew_s(seat.time_s, seat.read_s),
+            skew_s=tools.skew_s(part.time_s, part.read_s),
             refusals=tuple(refusals),
             checkpoints=checkpoints,
         )
@@ -211,10 +211,10 @@ class Preparation:
 
     def _check(self, hellos: list[Hello]) -> None:
         """Refuse where a node cannot take part. Where all say so of themselves, it is the command's fault."""
-        found = fitness.refusals(self._seat.spec, hellos)
+        found = fitness.refusals(self._part.spec, hellos)
         if found:
             everybody = all(hello.refusals for hello in hellos)
-            now_s = self._seat.now_s()
+            now_s = self._part.now_s()
             cost: Cost = "app" if everybody else "none"
             raise Refused(tuple(Fault(now_s, cost, refusal.why, node=refusal.node) for refusal in found))
 
@@ -226,9 +226,9 @@ class Preparation:
 
     def _planned(self, members: list[Member], run: Run) -> Plan:
         try:
-            return plans.plan(self._seat.spec, members, run)
+            return plans.plan(self._part.spec, members, run)
         except MembersUnfit as exc:
             raise self._unfit(exc) from exc
 
     def _unfit(self, exc: MembersUnfit) -> Refused:
-        return Refused((Fault(self._seat.now_s(), "none", str(exc), node=exc.node),))
+        return Refused((Fault(self._part.now_s(), "none", str(exc), node=exc.node),))

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any
 
 from jetq import process
@@ -31,11 +30,6 @@ _MOST = 4096
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 _log = Log("runners")
-
-
-def can_run() -> bool:
-    """Tell whether this machine has what streams need (the ``video`` extra)."""
-    return all(find_spec(name) for name in ("av", "cv2", "numpy"))
 
 
 @dataclass(slots=True)

@@ -10,8 +10,7 @@ from jetq.clock import Clock
 from jetq.log import Log
 from jetq.model.job import JobState
 from jetq.policy.backoff import refused
-from jetq.policy.seats import Seating, StreamNode
-from jetq.policy.streamcost import cost
+from jetq.policy.seats import Seating
 from jetq.policy.streamrooms import SeatRecord, StreamRecord
 from jetq.policy.streams import Look, Memory, Step, look
 from jetq.service.leader import Leader
@@ -36,7 +35,6 @@ class Streams:
         self._term = 0
         self._orphans: frozenset[str] | None = None  # what nobody had at this term's first look; None: not looked yet
         self._memory = Memory()
-        self._said: dict[str, str] = {}
         self._failures: set[str] = set()  # seats whose failure has been counted
         self._since_s: dict[str, float] = {}  # heir -> when this leader saw it first: no two clocks are compared
 
@@ -64,12 +62,12 @@ class Streams:
         there = {seat.id for record in live for seat in (record.owner, record.heir) if seat is not None}
         self._failures &= there
         self._since_s = {seat: since_s for seat, since_s in self._since_s.items() if seat in there}
-        by_id = {record.id: record for record in live}
+        by_id, seating = {record.id: record for record in live}, Seating(nodes, ())
         for step in found.steps:
-            self._do(by_id[step.stream], step, nodes)
+            self._do(by_id[step.stream], step, seating)
         for stream in found.waiting:
-            self._vacate(by_id[stream], nodes)
-        self._weigh(live, nodes, found)
+            self._vacate(by_id[stream], seating)
+        self._weigh(live, seating, found)
 
     def _comes_later(self, record: StreamRecord, records: Sequence[StreamRecord]) -> bool:
         """Tell whether a stream waits for nodes that start together with this one."""
@@ -78,7 +76,7 @@ class Streams:
         return self._clock() - self._began_s < SETTLES_S and record.id in self._orphans and not _live(record)
 
     def _forget(self) -> None:
-        self._memory, self._said, self._failures, self._since_s = Memory(), {}, set(), {}
+        self._memory, self._failures, self._since_s = Memory(), set(), {}
 
     def _dated(self, record: StreamRecord) -> StreamRecord:
         """Return a stream whose heir is as old as this leader knows it."""
@@ -118,26 +116,22 @@ class Streams:
         self._memory = replace(self._memory, rests={**rests, key: refused(rests.get(key), self._clock(), why)})
         _log.warning("stream.rests", stream=record.id, node=seat.node, why=why)
 
-    def _do(self, record: StreamRecord, step: Step, nodes: Sequence[StreamNode]) -> None:
-        there = next((node for node in nodes if node.name == step.node), None)
-        stream = record.stream()
-        slots = cost(stream.load, there.machine, stream.declared).slots if there is not None else 1.0
+    def _do(self, record: StreamRecord, step: Step, seating: Seating) -> None:
+        slots = seating.cost(record.stream(), step.node).slots if step.verb in ("start", "prepare") else 0.0
         if step.verb == "start" and record.owner is not None and not record.owner.live:
             step = replace(step, why=f"{record.owner.node}: {_left(record.owner)}")
         if self._ledger.move_stream(self._leader.epoch, self._term, record, step, slots):
             _log.info(f"stream.{step.verb}", stream=record.id, node=step.node, why=step.why)
 
-    def _vacate(self, record: StreamRecord, nodes: Sequence[StreamNode]) -> None:
+    def _vacate(self, record: StreamRecord, seating: Seating) -> None:
         """Let a stream wait whose owner is gone while no node can take it: it does not look as if it ran."""
         owner = record.owner
         if owner is None or owner.live or (record.heir is not None and record.heir.live):
             return
-        self._do(record, Step("stop", record.id, owner.node, _left(owner)), nodes)
-        self._said.pop(record.id, None)  # why it waits is told anew: the reason says what became of its owner
+        self._do(record, Step("stop", record.id, owner.node, _left(owner)), seating)
 
-    def _weigh(self, records: Sequence[StreamRecord], nodes: Sequence[StreamNode], found: Look) -> None:
+    def _weigh(self, records: Sequence[StreamRecord], seating: Seating, found: Look) -> None:
         """Let leases follow what was measured, and tell why streams wait; only what is new is told."""
-        seating = Seating(nodes, ())
         weights = []
         for record in records:
             stream = record.stream()
@@ -148,14 +142,9 @@ class Streams:
                 if abs(slots - seat.slots) > DIFFERS * seat.slots:
                     weights.append(Weight(seat.id, seat.node, record.spec.needs(slots)))
         reasons = {record.id: record.reason for record in records}
-        said = {
-            stream: why
-            for stream, why in found.waiting.items()
-            if self._said.get(stream) != why and (reasons.get(stream) != why or stream not in self._said)
-        }
+        said = {stream: why for stream, why in found.waiting.items() if reasons[stream] != why}
         if weights or said:
             self._ledger.weigh(self._leader.epoch, self._term, weights, said)
-        self._said = dict(found.waiting)
 
 
 def _why_rest(seat: SeatRecord) -> str:

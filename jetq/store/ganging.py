@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from jetq.model.job import JobState
-from jetq.model.members import Foreseen, GangView, Kept, Seat
+from jetq.model.members import Foreseen, GangView, Kept, Part
 from jetq.policy.timetable import Room
 
 
@@ -59,7 +59,7 @@ class GangScheduling(Protocol):
 class Meeting(Protocol):
     """What a member of a gang asks."""
 
-    def seat(self, member_id: str) -> Seat:
+    def part(self, member_id: str) -> Part:
         """Return what a member has to know of its gang.
 
         Raises:

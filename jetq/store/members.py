@@ -10,7 +10,7 @@ from jetq import ids
 from jetq.errors import BrokerUnsure, NoSuchJob
 from jetq.model.gang import GangSpec
 from jetq.model.job import TERMINAL, JobState
-from jetq.model.members import GangLine, Seat
+from jetq.model.members import GangLine, Part
 from jetq.store.link import Link, fields_of, text
 
 #: Lines of a gang that the live copy keeps; the nodes' files keep all.
@@ -29,7 +29,7 @@ class MemberSide(Link):
         seconds, micros = self._read("TIME")
         return int(seconds) + int(micros) / 1e6
 
-    def seat(self, member_id: str) -> Seat:
+    def part(self, member_id: str) -> Part:
         """Return what a member has to know of its gang.
 
         Raises:
@@ -42,7 +42,7 @@ class MemberSide(Link):
             raise NoSuchJob(gang_id or member_id)
         of_node = ("HMGET", f"{self.prefix}node:{mine['node']}", "slots", "gpu")
         (slots, gpus), (seconds, micros) = self._read_all(of_node, ("TIME",))
-        return Seat(
+        return Part(
             gang_id,
             int(mine["index"]),
             tuple(gang["nodes"].split()),

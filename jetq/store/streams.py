@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from jetq.errors import BrokerUnsure, NoSuchJob, UsageError
+from jetq.errors import BrokerUnsure, NoSuchJob, PublishRefused, UsageError
 from jetq.model.charge import SEAT_TASK, Charge, secrets_as_text, secrets_of
 from jetq.model.stream import Secrets, StreamSpec
 from jetq.policy.seats import StreamNode
@@ -65,9 +65,17 @@ class StreamSide(Link):
         return Placed(job_id, cast(Any, verdict), state, None, why)
 
     def wanted(self, job_id: str) -> tuple[StreamSpec, str] | None:
-        """Return what a stream was asked for as, and the digest of that; None: no live stream has this id."""
+        """Return what a stream was asked for as, and the digest of that; None: no live stream has this id.
+
+        Raises:
+            PublishRefused: other work has it.
+        """
         record = self._hash(f"job:{job_id}")
-        if record.get("kind") != "stream" or "whole" in record or "finished_at" in record:
+        if record and (record.get("kind") != "stream" or "whole" in record):
+            raise PublishRefused(
+                job_id, f"the id is in use by other work ({record.get('whole') or record.get('name')})"
+            )
+        if not record or "finished_at" in record:
             return None
         return StreamSpec.from_json(json.loads(record["spec"])), record["digest"]
 
@@ -150,8 +158,11 @@ class StreamSide(Link):
         return nodes
 
     def move_stream(self, epoch: str, term: int, stream: StreamRecord, step: Step, slots: float) -> bool:
-        """Do one step with a stream. False: it is not as it was when that was decided, or the term is over."""
-        lease = orders.lease(stream.spec.needs(slots), "stream")
+        """Do one step with a stream. False: it is not as it was when that was decided, or the term is over.
+
+        ``slots``: what a new seat costs; 0: the step makes none.
+        """
+        lease = orders.lease(stream.spec.needs(slots), "stream") if slots else ""
         words = (step.verb, step.node, step.why, lease, *seed(), self._ttl_s)
         return bool(self._run("move_stream", epoch, term, stream.id, stream.turn, *words))
 

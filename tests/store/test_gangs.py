@@ -128,7 +128,7 @@ def test_members_hear_each_other_once_all_have_spoken_and_the_first_that_begins_
     gangs.reserve("a", "b")
     a, b = gangs.view().members
     token_a, token_b = gangs.claim(a), gangs.claim(b)
-    seat = gangs.store.seat(b.job_id)
+    seat = gangs.store.part(b.job_id)
     assert (seat.gang_id, seat.index, seat.nodes, seat.attempt) == ("g", 1, ("a", "b"), 1)
 
     assert gangs.store.meet(a.job_id, token_a, "hello", "A") == ([], [1])
@@ -401,7 +401,7 @@ def test_who_is_no_member_has_no_seat(gangs) -> None:
     _, job = gangs.cluster.put()
 
     with pytest.raises(NoSuchJob):
-        gangs.store.seat(job.job_id)
+        gangs.store.part(job.job_id)
 
 
 def test_a_gang_that_stands_nowhere_is_found_by_the_audit(gangs) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from jetq.errors import BrokerUnsure, NoSuchJob
+from jetq.errors import BrokerUnsure, NoSuchJob, PublishRefused
 from jetq.model.charge import End
 from jetq.model.credentials import Secret
 from jetq.model.job import JobState
@@ -58,7 +58,7 @@ def test_who_changes_what_another_has_changed_meanwhile_reads_it_again(streams) 
 def test_an_id_of_other_work_is_refused(streams) -> None:
     streams.cluster.put("x")
 
-    placed = streams.submit()
+    placed = streams.submit(before="")
 
     assert (placed.verdict, placed.why) == ("refused", "the id is in use by other work (t.work)")
     assert streams.store.streams() == []
@@ -71,10 +71,11 @@ def test_the_id_of_a_seat_is_refused_also_when_that_has_ended(streams, ended) ->
     if ended:
         streams.settle(seat, token, End("stopped"))
 
-    placed = streams.submit(job_id="x.1")
+    placed = streams.submit(job_id="x.1", before="")
 
     assert (placed.verdict, placed.why) == ("refused", "the id is in use by other work (x)")
-    assert streams.store.wanted("x.1") is None
+    with pytest.raises(PublishRefused, match="other work"):
+        streams.store.wanted("x.1")
     assert streams.record("x.1")["whole"] == "x"
 
 
@@ -400,7 +401,7 @@ def test_a_claim_that_such_a_server_lost_is_made_again(streams) -> None:
     assert streams.cluster.used("a") == 1
 
 
-def test_a_seat_that_such_a_server_has_forgotten_lends_its_id_to_no_other(streams) -> None:
+def test_while_a_node_runs_a_seat_that_such_a_server_has_forgotten_no_other_begins(streams) -> None:
     streams.submit()
     seat, token = streams.run("a")
     streams.cluster.beat("a", seq=2, running=((seat.id, f"c-{seat.id}"),))
@@ -408,10 +409,12 @@ def test_a_seat_that_such_a_server_has_forgotten_lends_its_id_to_no_other(stream
     streams.set("x", owner="", seats="0", parts="[]", state="QUEUED")
     streams.store.client.hdel(f"{streams.prefix}leases:a", seat.id)
 
-    assert streams.move("start", "b")
+    assert not streams.move("start", "b")
+    assert streams.tell(seat, token, 1) is None, "it hears that it shall end"
+    streams.cluster.beat("a", seq=3, running=())
 
-    assert streams.owner().id == "x.2"
-    assert streams.tell(seat, token, 1) is None
+    assert streams.move("start", "b")
+    assert streams.owner().node == "b"
 
 
 # A seat -------------------------------------------------------------------------------------------------------------

@@ -2,16 +2,16 @@
 --
 -- uses  base room ending
 
--- Does a node say that it runs a job of this id? A server that lost its last writes may know nothing of it.
-local function is_run(id)
+-- The node that says it runs a part of this whole which a server that lost its last writes has forgotten; nil: none does.
+-- It hears so, and ends it: no other part begins before.
+local function forgotten_on(id)
   for _, name in ipairs(call('SMEMBERS', P .. 'nodes')) do
     local n = call('HMGET', P .. 'node:' .. name, 'state', 'running')
-    local told = n[1] ~= 'dead' and n[1] ~= 'gone' and n[2] and string.find(n[2], id, 1, true)
+    local told = n[1] ~= 'dead' and n[1] ~= 'gone' and n[2] and string.find(n[2], id .. '.', 1, true)
     for _, run in ipairs(told and cjson.decode(n[2]) or {}) do
-      if run[1] == id then return true end
+      if string.sub(run[1], 1, #id + 1) == id .. '.' and call('EXISTS', P .. 'job:' .. run[1]) == 0 then return name end
     end
   end
-  return false
 end
 
 -- End a part: at once where it is unclaimed, else its node is asked to.

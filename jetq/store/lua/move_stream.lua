@@ -7,14 +7,14 @@
 --       prepare  a new seat on the node is its heir
 --       hand     the heir becomes the owner, the owner ends
 --       drop     the heir ends        stop  the owner ends, and nobody follows yet
--- gives 1, or 0 where nothing was done: the term or that turn is over, the node takes nothing new any more, or the server
---       was started anew
+-- gives 1, or 0 where nothing was done: the term or that turn is over, the node takes nothing new any more, the server was
+--       started anew, or it has forgotten a seat that a node still runs
 if not is_sure() or not leads(A[1], A[2]) then return 0 end
 local id, verb, node, why, salt, key = A[3], A[5], A[6], A[7], tonumber(A[10]), P .. 'job:' .. A[3]
 local j = call('HMGET', key, 'state', 'turn', 'owner', 'heir', 'seats', 'prio', 'cancel_asked')
 if not j[1] or TERMINAL[j[1]] or j[7] or (j[2] or '0') ~= A[4] then return 0 end
 local owner, heir = j[3] or '', j[4] or ''
-if (verb == 'start' or verb == 'prepare') and not look(node).up then return 0 end
+if (verb == 'start' or verb == 'prepare') and (not look(node).up or forgotten_on(id)) then return 0 end
 if verb == 'hand' and heir == '' then return 0 end
 
 local function node_of(seat) return seat ~= '' and call('HGET', P .. 'job:' .. seat, 'node') or '' end
@@ -25,8 +25,7 @@ end
 
 local function seated()
   local number = (j[5] or 0) + 1
-  -- Somebody has called other work so, or a node still runs what a server that was started anew has forgotten.
-  while call('EXISTS', P .. 'job:' .. id .. '.' .. number) == 1 or is_run(id .. '.' .. number) do number = number + 1 end
+  while call('EXISTS', P .. 'job:' .. id .. '.' .. number) == 1 do number = number + 1 end  -- somebody called other work so
   call('HSET', key, 'seats', number)
   local seat = id .. '.' .. number
   begin_part(id, seat, node, A[9], A[8], j[6], salt, { 'kind', 'stream', 'name', 'stream.run', 'index', number })

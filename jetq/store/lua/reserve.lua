@@ -14,13 +14,8 @@ for i = 8, #A do
   f.planned = NOTHING  -- who decided has looked at that, and some of it is this gang's
   if not fits(f, slots, gpu, mem) or call('SISMEMBER', P .. 'tasks:' .. A[i], 'gang.member') == 0 then return A[i] end
 end
-for _, name in ipairs(call('SMEMBERS', P .. 'nodes')) do
-  local n = call('HMGET', P .. 'node:' .. name, 'state', 'running')
-  local told = n[1] ~= 'dead' and n[1] ~= 'gone' and n[2] and string.find(n[2], id .. '.', 1, true)
-  for _, run in ipairs(told and cjson.decode(n[2]) or {}) do
-    if string.sub(run[1], 1, #id + 1) == id .. '.' and call('EXISTS', P .. 'job:' .. run[1]) == 0 then return name end
-  end
-end
+local busy = forgotten_on(id)
+if busy then return busy end
 local function in_use(start)
   for index = 0, #A - 8 do
     if call('EXISTS', P .. 'job:' .. id .. '.' .. start .. '.' .. index) == 1 then return true end

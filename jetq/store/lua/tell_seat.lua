@@ -14,8 +14,7 @@ local key = P .. 'job:' .. m[3]
 local g = call('HMGET', key, 'state', 'owner', 'heir', 'version', 'started_at')
 if not g[1] or TERMINAL[g[1]] or (g[2] ~= A[1] and g[3] ~= A[1]) then return { -1 } end
 local t = stamp(now())
-call('HSET', seat, 'telemetry', A[4], 'told_at', t)
-if A[5] ~= '' then call('HSET', seat, 'load', A[5]) end
+call('HSET', seat, 'telemetry', A[4])
 if A[3] == '1' and not m[5] then
   call('HSET', seat, 'ready_at', t)
   ring()

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from jetq.policy.backoff import refused
 from jetq.policy.overload import OVERLOAD_S, STAY_S
 from jetq.policy.seats import Stream, StreamNode, Taken
 from jetq.policy.streamcost import Load, Machine
@@ -271,7 +272,8 @@ def test_a_stream_leaves_a_node_that_does_not_carry_its_labels_any_more():
 
 def test_a_node_that_refused_is_avoided():
     there = fleet(streams=0)
-    there.streams["s"] = stream("s", avoid=frozenset({"a"}))
+    there.streams["s"] = stream("s")
+    there.memory = Memory(rests={("s", "a"): refused(None, there.now_s, "refused it: may not open it")})
     there.turn()
 
     assert there.owner("s") == "b"
