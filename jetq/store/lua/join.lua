@@ -3,7 +3,8 @@
 -- uses  base room index scarce place ending lose
 -- ARGV  1 node  2 identity  3 epoch  4 slots  5 gpu  6 mem (bytes)  7 board  8 labels (space separated)  9 version
 --       10 rates (JSON)  11 dead (s)  12 seed  13 salt 0..1  14 ttl (s)  15 door (JSON)  16 address  17 cores
---       18 what its decoder takes (text)  19 anew, after a fence (what the old epoch held is not charged) or again (the live epoch has loaded other tasks)
+--       18 what its decoder takes (text)
+--       19 anew, after a fence (what the old epoch held is not charged) or again (the live epoch has loaded other tasks)
 --       then the names of its tasks
 -- gives {1, cohorts (JSON)}, or {0} where another machine of this name is alive, {2} where it is again and no longer live
 local node, key, salt = A[1], P .. 'node:' .. A[1], tonumber(A[13])
