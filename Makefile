@@ -24,6 +24,8 @@ demo: $(VENV)/.jetq clips ## three nodes on this machine analyse real clips, the
 test: $(VENV)/.test clips ## run the whole test suite
 	@command -v faketime >/dev/null || echo "the tests of the broker's clock need libfaketime (Debian, Ubuntu: apt install faketime)" >&2
 	@command -v cc >/dev/null || echo "the test of a job that compiles its own program needs a C compiler (Debian, Ubuntu: apt install build-essential)" >&2
+	@PATH="$$PATH:/usr/sbin:/sbin"; command -v ip >/dev/null || echo "the tests of other machines need iproute2, and root (Debian, Ubuntu: apt install iproute2)" >&2
+	@command -v openssl >/dev/null || echo "the tests of cameras with certificates need openssl (Debian, Ubuntu: apt install openssl)" >&2
 	@[ -x /usr/bin/mpirun ] || echo "the tests of the system's Open MPI need it (Debian, Ubuntu: apt install openmpi-bin)" >&2
 	@/usr/bin/python3 -c "import cv2, gi; gi.require_version('GstRtspServer', '1.0')" 2>/dev/null || echo "the tests of cameras need GStreamer (Debian, Ubuntu: apt install gir1.2-gst-rtsp-server-1.0 python3-gi python3-opencv gstreamer1.0-libav gstreamer1.0-plugins-good gstreamer1.0-plugins-bad gstreamer1.0-plugins-ugly)" >&2
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
@@ -39,7 +41,7 @@ format: $(VENV)/.test ## format the source and mend what the linter can
 	$(BIN)/ruff check --fix-only -q .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.test clips ## measure every row of the budget, as ratios (about 75 min)
+bench: $(VENV)/.test clips ## measure every row of the budget, as ratios (about 55 min)
 	$(BIN)/python -m benchmarks
 
 clips: $(CLIPS) ## fetch four short real clips into clips/

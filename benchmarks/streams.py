@@ -9,12 +9,14 @@ by round:
     decode       one process a camera that only decodes (PyAV, no conversion): the limit, as `ffmpeg -f null` would be
     jetq         four nodes, one stream a camera
 
-First 16 cameras of 640x360@15; then cameras of 1280x720@15, as many as the machine cannot serve any more.
+First 16 cameras of 640x360@15; then, half as often, cameras of 1280x720@15, as many as the machine cannot serve any
+more.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -60,12 +62,22 @@ def row(name: str, found: Sequence[Figures], count: int, *, less_bytes: Sequence
 
 
 def saturating(kind: Kind, folder: Path, seconds: float) -> int:
-    """Return how many cameras are too many for bare processes."""
-    for count in range(2, MOST + 1, 2):
+    """Return how many cameras are too many for bare processes; the search begins where the cores are full."""
+
+    def look(count: int) -> Figures:
         with cameras(kind, count, folder) as them:
-            if _bare.watch("opencv", them, seconds, together=False).fps < SATURATED * count * kind.fps:
-                return count
+            return _bare.watch("opencv", them, seconds, together=False)
+
+    for count in range(filling(look(2), kind, cores_here()), MOST, 2):
+        if look(count).fps < SATURATED * count * kind.fps:
+            return count
     return MOST
+
+
+def filling(found: Figures, kind: Kind, cores: int) -> int:
+    """Return how many cameras take all cores, by what their frames have taken."""
+    each_cores = found.cores / max(found.fps, 0.1) * kind.fps
+    return max(2, min(MOST, math.ceil(cores / max(each_cores, 0.01))))
 
 
 def measure(report: Report, kind: Kind, count: int, folder: Path, *, seconds: float, repeats: int) -> None:
@@ -99,12 +111,12 @@ def measure(report: Report, kind: Kind, count: int, folder: Path, *, seconds: fl
 
 
 def _flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, default=20.0, help="length of each measurement (default 20)")
+    parser.add_argument("--seconds", type=float, default=8.0, help="length of each measurement (default 8)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print. Returns the exit code."""
-    asked = options(__doc__, argv, repeats=3, add=_flags)
+    asked = options(__doc__, argv, repeats=2, add=_flags)
     report = Report("streams", "frames a second that are looked at, median with range")
     if why := missing():
         report.say(f"left out, since {why}")
@@ -114,8 +126,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             folder = Path(name)
             measure(report, SMALL, 2 if asked.quick else COUNT, folder, seconds=seconds, repeats=asked.repeats)
             if not asked.quick:
-                many = saturating(LARGE, folder, 6.0)
-                measure(report, LARGE, many, folder, seconds=seconds, repeats=asked.repeats)
+                many = saturating(LARGE, folder, 4.0)
+                measure(report, LARGE, many, folder, seconds=seconds, repeats=math.ceil(asked.repeats / 2))
     report.close(asked.json)
     return 0
 

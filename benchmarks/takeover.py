@@ -161,7 +161,7 @@ def _scene() -> Iterator[Scene]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print. Returns the exit code."""
-    asked = options(__doc__, argv, repeats=20)
+    asked = options(__doc__, argv, repeats=6)
     report = Report("takeover", f"seconds from the kill of a node with {STREAMS} streams to results of another")
     if why := missing():
         report.say(f"left out, since {why}")

@@ -17,6 +17,7 @@ from jetq import ids
 from jetq.cli.attached import View, say_end
 from jetq.cli.format import print_json, say
 from jetq.cli.options import Where, broker_options, byte_count, json_option, words
+from jetq.cli.sent import print_sent
 from jetq.client import JetQ
 from jetq.errors import BrokerDown, JetqError, NoSuchJob, UsageError
 from jetq.gangs import Wish, wish
@@ -145,13 +146,7 @@ def command(
     known_as = ids.new_job_id() if job_id is None else job_id
     if not detach:
         return _Attached(client, ledger, known_as, as_json=as_json).run(asked)
-    job = client.send_gang(asked, job_id=known_as)
-    if as_json:
-        print_json(job.row().as_json())
-    else:
-        print(job.id)
-        known = "it was there already, nothing was sent; " if job.known else ""
-        say(f"{known}ask with `jetq job show {job.id}`")
+    print_sent(client.send_gang(asked, job_id=known_as), as_json=as_json)
     return 0
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from jetq.cli.complete import node_names, stream_ids
-from jetq.cli.format import print_json, say
+from jetq.cli.format import print_json
 from jetq.cli.options import Where, broker_options, byte_count, json_option, words
+from jetq.cli.sent import print_sent
 from jetq.client import JetQ
 from jetq.errors import UsageError
 from jetq.model.credentials import redact
@@ -103,13 +104,7 @@ def command(uri: str | None, listed: Path | None, where: Where, as_json: bool, *
     if uri is None:
         raise UsageError("a stream needs the address of its camera: jetq stream URI, or jetq stream --from FILE")
     job = client.stream(uri, wait_for_node=wait_for_node, **_fields(flags))
-    row = job.row()
-    if as_json:
-        print_json(row.as_json())
-    else:
-        print(job.id)
-        known = "it was there already: " if job.known else ""
-        say(f"{known}{row.state}; ask with `jetq job show {job.id}`")
+    print_sent(job, as_json=as_json, again="it was there already")
     return 0
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from jetq.cli.complete import task_names
-from jetq.cli.format import print_json, say
 from jetq.cli.job import finish
 from jetq.cli.options import Where, broker_options, byte_count, json_option, words
+from jetq.cli.sent import print_sent
 from jetq.client import JetQ, Options
 from jetq.errors import UsageError
 from jetq.model.needs import PRIORITIES
@@ -67,15 +67,7 @@ def command(
     job = JetQ.over(where.settings()).send(name, positional, keywords, Options(gpu=int(gpu), **options), job_id=job_id)
     if wait:
         return finish(job, timeout, as_json=as_json)
-    row = job.row()
-    if as_json:
-        print_json(row.as_json())
-    else:
-        print(job.id)
-        known = "it was there already, nothing was sent: " if job.known else ""
-        on = f" on {' '.join(row.nodes)}" if row.nodes else ""
-        why = f" ({row.reason})" if row.reason and not row.nodes else ""
-        say(f"{known}{row.state}{on}{why}; ask with `jetq job show {job.id}`")
+    print_sent(job, as_json=as_json)
     return 0
 
 

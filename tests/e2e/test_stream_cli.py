@@ -68,49 +68,16 @@ class Cluster:
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path / "up")
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Give two nodes that keep a camera that sends and a dark one. The last test of this file ends these."""
+    folder = tmp_path_factory.mktemp("cluster")
+    made = Cluster(folder / "up")
     made.jetq("up", "-d", "--nodes", "2", "--slots", "4")
-    (tmp_path / "cameras.toml").write_text(CAMERAS)
-    made.jetq("stream", "--from", str(tmp_path / "cameras.toml"))
+    (folder / "cameras.toml").write_text(CAMERAS)
+    made.jetq("stream", "--from", str(folder / "cameras.toml"))
     yield made
     made.jetq("down", "--now")
-
-
-def test_a_stream_is_seen_while_it_runs_and_while_it_moves(cluster, wait_until: Callable[..., object]):
-    following = subprocess.Popen(
-        [*JETQ, "job", "logs", "-f", "yard", "--results"], env=cluster.env, stdout=subprocess.PIPE, text=True
-    )
-    seen: list[dict] = []
-    assert following.stdout is not None
-    reader = threading.Thread(target=lambda: seen.extend(map(json.loads, following.stdout)))
-    reader.start()
-    wait_until(lambda: len(seen) > 10, 30, "results")
-    wait_until(lambda: "no connection" in cluster.jetq("job", "list"), 30, "why the gate is dark")
-    listed = {line.split()[0]: line for line in cluster.jetq("job", "list", "--kind", "stream").splitlines()}
-    [was] = cluster.row("yard")["nodes"]
-
-    cluster.kill_agent(was)
-    wait_until(lambda: len({one["token"] for one in seen}) == 2, 40, "results of another run")
-    wait_until(lambda: (cluster.row("yard")["telemetry"] or {}).get("state") == "streaming", 20, "that it streams")
-    row, shown = cluster.row("yard"), cluster.jetq("job", "show", "yard")
-    cluster.jetq("job", "cancel", "yard", "gate")
-    assert following.wait(30) == 0  # it ends with its stream
-    reader.join(10)
-
-    assert "streaming for" in listed["yard"]
-    assert "fps" in listed["yard"]
-    assert row["nodes"] != [was]
-    assert row["telemetry"]["node"] == row["nodes"][0]
-    assert [event["what"] for event in row["history"]] == ["start", "start"]
-    assert row["history"][1]["why"].startswith(f"{was}: ")
-    assert "fps looked at" in shown
-    assert "sink jsonl" in shown
-    places = [one["place"] for one in seen]
-    assert len(set(places)) == len(places)
-    assert "opened 640x360, by drawn" in cluster.jetq("job", "logs", "yard")
-    assert len(cluster.jetq("job", "files", "yard").splitlines()) == 3  # of both nodes, under a head
 
 
 def test_nobody_sees_the_password_of_a_camera(cluster, wait_until: Callable[..., object]):
@@ -147,3 +114,38 @@ def test_nobody_sees_the_password_of_a_camera(cluster, wait_until: Callable[...,
         path.relative_to(cluster.folder).parts[0] for path, data in written.items() if PASSWORD.encode() in data
     }
     assert in_files <= {"data"}  # the broker's own
+
+
+def test_a_stream_is_seen_while_it_runs_and_while_it_moves(cluster, wait_until: Callable[..., object]):
+    following = subprocess.Popen(
+        [*JETQ, "job", "logs", "-f", "yard", "--results"], env=cluster.env, stdout=subprocess.PIPE, text=True
+    )
+    seen: list[dict] = []
+    assert following.stdout is not None
+    reader = threading.Thread(target=lambda: seen.extend(map(json.loads, following.stdout)))
+    reader.start()
+    wait_until(lambda: len(seen) > 10, 30, "results")
+    wait_until(lambda: "no connection" in cluster.jetq("job", "list"), 30, "why the gate is dark")
+    listed = {line.split()[0]: line for line in cluster.jetq("job", "list", "--kind", "stream").splitlines()}
+    [was] = cluster.row("yard")["nodes"]
+
+    cluster.kill_agent(was)
+    wait_until(lambda: len({one["token"] for one in seen}) == 2, 40, "results of another run")
+    wait_until(lambda: (cluster.row("yard")["telemetry"] or {}).get("state") == "streaming", 20, "that it streams")
+    row, shown = cluster.row("yard"), cluster.jetq("job", "show", "yard")
+    cluster.jetq("job", "cancel", "yard", "gate")
+    assert following.wait(30) == 0  # it ends with its stream
+    reader.join(10)
+
+    assert "streaming for" in listed["yard"]
+    assert "fps" in listed["yard"]
+    assert row["nodes"] != [was]
+    assert row["telemetry"]["node"] == row["nodes"][0]
+    assert [event["what"] for event in row["history"]] == ["start", "start"]
+    assert row["history"][1]["why"].startswith(f"{was}: ")
+    assert "fps looked at" in shown
+    assert "sink jsonl" in shown
+    places = [one["place"] for one in seen]
+    assert len(set(places)) == len(places)
+    assert "opened 640x360, by drawn" in cluster.jetq("job", "logs", "yard")
+    assert len(cluster.jetq("job", "files", "yard").splitlines()) == 3  # of both nodes, under a head

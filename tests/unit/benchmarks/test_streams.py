@@ -9,9 +9,9 @@ import av
 import pytest
 
 from benchmarks._bare import Figures, Meter, figures, pss_bytes
-from benchmarks._cameras import Kind, make_film
+from benchmarks._cameras import LARGE, Kind, make_film
 from benchmarks._report import Spread
-from benchmarks.streams import best, row
+from benchmarks.streams import MOST, best, filling, row
 from benchmarks.takeover import Gap, gap
 
 
@@ -43,6 +43,15 @@ def test_a_row_is_for_each_stream_and_leaves_out_what_was_there_before():
         Spread(50.0, 50.0, 50.0, 1),
     ]
     assert row("decode", [found[1]], 16)[-1] == "-"
+
+
+def test_the_search_for_too_many_cameras_begins_where_these_fill_the_machine():
+    half = Figures(15.0, 7.5, 0.35, 1, None, 0.0)  # two cameras of which every second frame was looked at
+
+    assert filling(half, LARGE, 2) == 6
+    assert filling(half, LARGE, 64) == MOST
+    assert filling(Figures(30.0, 15.0, 9.0, 1, None, 0.0), LARGE, 2) == 2
+    assert filling(Figures(0.0, 0.0, 0.0, 1, None, 0.0), LARGE, 2) == MOST
 
 
 def test_a_gap_ends_with_the_first_result_of_another():

@@ -170,10 +170,10 @@ def test_json_is_an_object_for_each_line_and_then_the_job(stage, played):
 
 
 def test_detached_prints_the_id_alone(stage, jetq):
-    assert jetq(*GANG, "--detach", "--", "hostname") == (0, "mine\n", "ask with `jetq job show mine`\n")
+    assert jetq(*GANG, "--detach", "--", "hostname") == (0, "mine\n", "QUEUED; ask with `jetq job show mine`\n")
     row = json.loads(jetq(*GANG, "--detach", "--json", "--", "hostname")[1])
     assert (row["id"], row["state"]) == ("mine", "QUEUED")
-    assert "nothing was sent" in jetq(*GANG, "--detach", "--", "hostname")[2]
+    assert "it was there already, nothing was sent: QUEUED" in jetq(*GANG, "--detach", "--", "hostname")[2]
 
 
 def test_options_of_the_command_are_its_own_also_without_dashes(stage, jetq):
