@@ -32,6 +32,7 @@ class Camera(GstRtspServer.RTSPMediaFactory):  # type: ignore[misc]
     def __init__(self, frames: list[bytes], fps: int) -> None:
         super().__init__()
         self._frames, self._fps, self._number = frames, fps, 0
+        self._media: Any = None
         self._source: Any = None
         self._began_s = 0.0
         self.set_launch(_CAMERA.format(fps=fps))
@@ -40,12 +41,15 @@ class Camera(GstRtspServer.RTSPMediaFactory):  # type: ignore[misc]
 
     def _configured(self, _factory: object, media: Any) -> None:
         """Play, to whoever watches now, from a key frame on."""
-        self._source, self._number = media.get_element().get_by_name_recurse_up("film"), 0
+        self._media, self._number = media, 0
+        self._source = media.get_element().get_by_name_recurse_up("film")
         self._began_s = time.monotonic()
         media.connect("unprepared", self._over)
 
-    def _over(self, _media: object) -> None:
-        self._source = None
+    def _over(self, media: object) -> None:
+        """Stop, unless somebody else watches by now: the end of the last medium may be told after the next began."""
+        if media is self._media:
+            self._media = self._source = None
 
     def play(self) -> bool:
         """Send the frame whose time has come."""
