@@ -1,9 +1,13 @@
-"""What the kernel says of processes (/proc)."""
+"""What the kernel says of processes (/proc), and of who is at the other end of a local socket."""
 
 from __future__ import annotations
 
 import os
+import socket
+import struct
 from pathlib import Path
+
+_CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 
 
 def network() -> str:
@@ -21,6 +25,12 @@ def place() -> str:
     except OSError:
         boot = ""
     return f"{boot} {network()}"
+
+
+def is_ours(peer: socket.socket) -> bool:
+    """Tell whether a process of our own user is at the other end of a local socket."""
+    asked = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(asked)[1] == os.geteuid())
 
 
 def children(pid: int | None = None) -> list[int]:

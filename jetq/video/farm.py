@@ -90,7 +90,7 @@ def analyze_files(prepared: Prepared, crew: Crew, *, progress: Callable[[Progres
     with FileServer([*files, *models], host=crew.host) as server:
         options = dict(prepared.study.options)
         for model in models:
-            options["model"] = served.as_option(model, _place(crew, server, model))
+            options["model"] = served.as_option(model, _place(crew, server, model, model.stat().st_size))
         calls = [
             _call(prepared, crew, server, run, chunk, options)
             for run, chunks in zip(prepared.runs, plans, strict=True)
@@ -112,15 +112,15 @@ def _call(
     prepared: Prepared, crew: Crew, server: FileServer, run: Run, chunk: Chunk, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {
-        "place": _place(crew, server, run.clip.path).as_json(),
+        "place": _place(crew, server, run.clip.path, run.clip.size_bytes).as_json(),
         "chunk": chunk.as_json(),
         "analyzer": prepared.study.analyzer,
         "options": options,
     }
 
 
-def _place(crew: Crew, server: FileServer, path: Path) -> Place:
-    return Place(path.name, server.url(path), path.stat().st_size, shared_name(path, crew.shared))
+def _place(crew: Crew, server: FileServer, path: Path, size_bytes: int) -> Place:
+    return Place(path.name, server.url(path), size_bytes, shared_name(path, crew.shared))
 
 
 def _gather(tasks: Sequence[_Task], runs: Sequence[Run], progress: Callable[[Progress], None]) -> dict[str, JobRow]:

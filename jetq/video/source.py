@@ -11,19 +11,16 @@ from typing import Any
 
 import av
 import av.error
-import numpy as np
 from av.container import InputContainer
 from av.packet import Packet
 from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
-from numpy.typing import NDArray
 
 from jetq.errors import UsageError, VideoUnreadable
+from jetq.video.capture.base import Picture
 from jetq.video.chunks import Chunk, Index
 
-#: A picture: (h, w, 3) uint8, BGR.
-Picture = NDArray[np.uint8]
 #: Codecs through which FFmpeg takes plain text for a film.
 TEXT_CODECS = frozenset({"ansi", "bintext", "xbin", "idf"})
 #: Containers that stamp only some frames: FFmpeg guesses the others, differently after a seek.
@@ -32,7 +29,7 @@ _GUESSED_STAMPS = frozenset({"mpeg", "mpegvideo"})
 #: made again at the same byte, for about 3 s.
 _HTTP = {"rw_timeout": "10000000", "reconnect": "1", "reconnect_on_network_error": "1", "reconnect_delay_max": "2"}
 #: Frame rate of a file that names none.
-_DEFAULT_FPS = 25.0
+DEFAULT_FPS = 25.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ def probe(path: Path) -> Clip:
         with av.open(str(path)) as container:
             stream = _video_stream(container, path)
             index = _index(container, stream, path)
-            fps = float(stream.average_rate or stream.guessed_rate or _DEFAULT_FPS)
+            fps = rate_of(stream) or DEFAULT_FPS
             size = (stream.width, stream.height)
     except av.error.FFmpegError as exc:
         raise UsageError(f"{path}: not a video, or damaged ({exc.strerror}); check that it plays") from exc
@@ -106,7 +103,7 @@ class Reader:
     @property
     def fps(self) -> float:
         """Mean frame rate."""
-        return float(self.stream.average_rate or self.stream.guessed_rate or _DEFAULT_FPS)
+        return rate_of(self.stream) or DEFAULT_FPS
 
     def frames(self, chunk: Chunk) -> Iterator[Frame]:
         """Give the chunk's frames in the order in which they are shown, its warm-up first.
@@ -198,6 +195,12 @@ def _not_after_key(packet: Packet[VideoStream], chunk: Chunk) -> bool:
 def films(container: InputContainer) -> list[VideoStream]:
     """Return the video streams that are no cover picture of a song."""
     return [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+
+
+def rate_of(stream: VideoStream) -> float | None:
+    """Return the mean frame rate; None: the file names none."""
+    rate = stream.average_rate or stream.guessed_rate
+    return None if rate is None else float(rate)
 
 
 def _video_stream(container: InputContainer, path: Path) -> VideoStream:

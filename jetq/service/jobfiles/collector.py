@@ -7,9 +7,9 @@ import os
 import secrets
 import select
 import socket
-import struct
 import threading
 
+from jetq import procfs
 from jetq.log import Log
 from jetq.service.jobfiles.folders import JobFolders
 from jetq.service.jobfiles.log import LogFile
@@ -18,7 +18,6 @@ from jetq.service.jobfiles.outlet import Label, Whose, pending_bytes
 _READ_BYTES = 65536
 #: A process that connects hands its pipe over at once; it is waited for at most so long (s).
 _HELLO_S = 0.5
-_CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _NODE_LOG = 2
 
 _log = Log("output")
@@ -123,9 +122,9 @@ class Collector:
             peer, _ = self._listener.accept()
             with peer:
                 peer.settimeout(_HELLO_S)
-                asked = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+                ours = procfs.is_ours(peer)
                 _word, fds, _flags, _address = socket.recv_fds(peer, 16, 2)
-            if len(fds) != 2 or _CREDENTIALS.unpack(asked)[1] != os.geteuid():
+            if len(fds) != 2 or not ours:
                 for fd in fds:
                     os.close(fd)
                 return

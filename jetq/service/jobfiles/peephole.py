@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-import struct
 from pathlib import Path
+
+from jetq import procfs
 
 #: No picture is larger (bytes): a local socket takes no larger message.
 _MOST_BYTES = 256 * 1024
-_CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 
 
 def address_of(root: Path, job_id: str) -> str:
@@ -41,8 +41,7 @@ class Peephole:
         try:
             self._socket.setblocking(False)
             self._socket.connect(f"\0{address}")
-            asked = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            if _CREDENTIALS.unpack(asked)[1] != os.geteuid():
+            if not procfs.is_ours(self._socket):
                 raise PermissionError("another user shows something there")
         except OSError:
             self._socket.close()

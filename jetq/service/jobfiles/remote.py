@@ -73,22 +73,6 @@ class NodePort:
         with self._get(f"{_path(job_id, 'preview')}?frame=1", _NO_VIEW) as answer:
             return self._whole(answer)
 
-    def watch(self, job_id: str) -> Iterator[bytes]:
-        """Yield what a stream sees, one JPEG after the other, until it ends; a stall of some seconds is a fault."""
-        with self._get(_path(job_id, "preview"), _NO_VIEW) as answer:
-            while True:
-                try:
-                    head = [answer.readline() for _ in range(4)]  # boundary, type, length, an empty line
-                except (OSError, http.client.HTTPException) as exc:
-                    raise self._away(exc) from exc
-                if not head[1]:
-                    return
-                length = head[2].decode("latin-1").partition(":")[2].strip()
-                if not length.isdecimal() or int(length) > _CHUNK_BYTES:
-                    raise _nonsense()
-                yield self._exactly(answer, int(length))
-                self._exactly(answer, 2)
-
     def live(self, job_id: str) -> tuple[str, str]:
         """Return the address at which a stream shows itself (MJPEG), and the header that opens it: a secret."""
         return f"{self._door.url}{_path(job_id, 'preview')}", f"Authorization: Bearer {self._door.token}"
@@ -124,10 +108,7 @@ class NodePort:
             return _number(answer, "X-Jetq-Offset"), self._whole(answer)
 
     def _whole(self, answer: http.client.HTTPResponse) -> bytes:
-        return self._exactly(answer, _number(answer, "Content-Length"))
-
-    def _exactly(self, answer: http.client.HTTPResponse, left: int) -> bytes:
-        parts = []
+        left, parts = _number(answer, "Content-Length"), []
         while left:
             parts.append(self._chunk(answer, left))
             left -= len(parts[-1])

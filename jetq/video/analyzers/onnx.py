@@ -96,11 +96,6 @@ class Onnx:
             threads=self._threads,
         )
 
-    @property
-    def provider(self) -> str:
-        """What computes it: cuda, tensorrt or cpu."""
-        return self._network.provider
-
     def frame(self, picture: NDArray[np.uint8], t_s: float) -> Result:
         """Return what the model says of the picture."""
         tensor, fit = self._recipe.make(picture)

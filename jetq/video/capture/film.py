@@ -17,9 +17,8 @@ from jetq.errors import CameraFault
 from jetq.video.capture.addresses import usable_fps
 from jetq.video.capture.base import Described, Grabbed, Source
 from jetq.video.capture.pyav import Pictures, described, film_of, reason
+from jetq.video.source import DEFAULT_FPS, rate_of
 
-#: Frame rate of a file that names none.
-_DEFAULT_FPS = 25.0
 #: Who is later than this (s) does not hurry after it: the machine is too slow, and the file plays slower.
 _LATE_S = 1.0
 #: A pause in a film that is longer than this share of what counts as a stall is cut short: it is not one.
@@ -39,9 +38,9 @@ class FilmCapture:
         """
         self._path, self._loop = source.camera.place, source.loop
         self._container, self._stream = _opened(self._path)
-        self._fps = usable_fps(_rate(self._stream))
+        self._fps = usable_fps(rate_of(self._stream))
         self._pictures = Pictures()
-        self._pace = Pace(1.0 / (self._fps or _DEFAULT_FPS), source.stall_s * _LONGEST_PAUSE)
+        self._pace = Pace(1.0 / (self._fps or DEFAULT_FPS), source.stall_s * _LONGEST_PAUSE)
         self._shown = self._passes()
         self._first = next(self._shown, None)
         self.described = self._described()
@@ -164,8 +163,3 @@ def _frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFra
             yield from packet.decode()
         except av.error.InvalidDataError:
             continue
-
-
-def _rate(stream: VideoStream) -> float | None:
-    rate = stream.average_rate or stream.guessed_rate
-    return None if rate is None else float(rate)

@@ -11,10 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from jetq.video.capture.base import Picture
-from jetq.video.live.sink import Kept, Seen, Sink, Tally
+from jetq.video.live.sink import CLOSE_S, Kept, Seen, Sink, Tally
 
-#: What is in hand when a stream ends is given this long (s).
-CLOSE_S = 1.0
 _SLOW = "it takes longer than the frames come"
 _DEAD = "it has failed; the job's log says how"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from jetq.errors import JetqError
 from jetq.model.credentials import Secret
 from jetq.model.stream import StreamSpec
-from jetq.video.live.aside import CLOSE_S, Aside
+from jetq.video.live.aside import Aside
 from jetq.video.live.lines import Lines
 from jetq.video.live.posting import Receiver
 from jetq.video.live.segments import Segments
 from jetq.video.live.shelf import Shelf
-from jetq.video.live.sink import Kept, Seen, Sink, Tally
+from jetq.video.live.sink import CLOSE_S, Kept, Seen, Sink, Tally
 from jetq.video.live.webhook import Webhook
 
 #: Of what all jobs may leave on a node, a stream's films and its lines take these shares: sixteen streams fit.

@@ -7,11 +7,10 @@ question to the kernel in 0.2 s. Nothing is ever written to a disk, which on a b
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
-import struct
 import time
 
+from jetq import procfs
 from jetq.errors import JetqError
 from jetq.log import Log
 from jetq.video.live.annotate import annotated
@@ -24,7 +23,6 @@ PERIOD_S = 0.2
 LONGER_PX, MOST_BYTES = 640, 96 * 1024
 #: More watchers are turned away: the node's HTTP port lets in fewer, and some who want one picture.
 MOST_WATCHERS = 16
-_CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 
 _log = Log("preview")
 
@@ -83,10 +81,9 @@ class Preview:
             while True:
                 peer, _ = self._listener.accept()
                 peer.setblocking(False)
-                asked = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
                 if len(self._watchers) >= MOST_WATCHERS:
                     self._forget_gone()
-                if len(self._watchers) < MOST_WATCHERS and _CREDENTIALS.unpack(asked)[1] == os.geteuid():
+                if len(self._watchers) < MOST_WATCHERS and procfs.is_ours(peer):
                     self._watchers.append(peer)
                 else:
                     peer.close()

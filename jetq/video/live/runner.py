@@ -61,7 +61,8 @@ class Runner:
         self._last_s: float | None = None  # a frame came
         self._owns = False  # what it sees counts
         self._grabbed = self._looked = 0
-        self._came = self._good = self._raises = 0  # since the last report; raises: in a row, up to now
+        self._told = 0  # of those that were grabbed, up to the last report
+        self._good = self._raises = 0  # since the last report; raises: in a row, up to now
         self._trace = ""
         self._results: list[str] = []
         self._sinks: list[Sink] = []
@@ -126,7 +127,6 @@ class Runner:
                     self._ending = ("over", "its file is over")
                     return
                 self._grabbed += 1
-                self._came += 1
                 self._last_s = frame.at_s
                 self._arrivals.add(frame.at_s)
                 if self._pace.is_due(frame.at_s):
@@ -194,8 +194,9 @@ class Runner:
         now_s = time.monotonic()
         results, self._results = self._results, []
         # A frame that nobody had to look at is a good one, but not where the analyzer raises on those that it gets.
-        good = self._good if self._raises else self._came
-        self._came = self._good = 0
+        grabbed = self._grabbed
+        good = self._good if self._raises else grabbed - self._told
+        self._told, self._good = grabbed, 0
         cpu_s, rss_bytes = self._used.read(now_s)
         self._send(
             {
@@ -205,7 +206,7 @@ class Runner:
                 "results": results,
                 "fps_in": round(self._arrivals.value(now_s), 2),
                 "fps_out": round(self._looks.value(now_s), 2),
-                "frames": self._grabbed,
+                "frames": grabbed,
                 "drops": self._newest.dropped,
                 "frame_age_s": None if self._last_s is None else round(now_s - self._last_s, 3),
                 "latency_p50_s": self._latency.quantile(0.5),

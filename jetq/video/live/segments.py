@@ -62,7 +62,7 @@ class Segments:
             return
         film, self._film = self._film, None
         try:
-            self._write(film.end(), self._begun_s)
+            self._write(film.end())
             self._let_go()
         except OSError as exc:
             self._fail(f"the disk did not take it ({exc.strerror})", least=0)
@@ -79,9 +79,9 @@ class Segments:
             self._shape, self._begun_s = picture.shape, seen.at_s
         self._last_s = seen.at_s
         self._pending += 1
-        self._write(self._film.add(picture, seen.at_s - self._begun_s), self._begun_s)
+        self._write(self._film.add(picture, seen.at_s - self._begun_s))
 
-    def _write(self, part: bytes, at_s: float) -> None:
+    def _write(self, part: bytes) -> None:
         """Write whole fragments; the first makes the file.
 
         Raises:
@@ -91,7 +91,7 @@ class Segments:
             return
         if self._file is None:
             self._mend()
-            self._file = Growing(*self._shelf.begin(at_s))
+            self._file = Growing(*self._shelf.begin(self._begun_s))
         add_with_room(self._file, part, self._shelf)
         self._tally.keep(self._pending)
         self._pending = 0

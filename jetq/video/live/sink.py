@@ -13,6 +13,8 @@ from jetq.video.capture.base import Picture
 
 #: A sink that drops now and then says so once in this time (s).
 TELL_S = 30.0
+#: What is in hand when a stream ends is given this long (s).
+CLOSE_S = 1.0
 
 _log = Log("sink")
 

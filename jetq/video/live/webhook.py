@@ -10,7 +10,7 @@ from collections import deque
 from jetq.policy.backoff import pause_s
 from jetq.video.live.lines import as_json, unwritable
 from jetq.video.live.posting import Answer, Receiver
-from jetq.video.live.sink import Kept, Seen, Tally
+from jetq.video.live.sink import CLOSE_S, Kept, Seen, Tally
 
 #: One request holds at most so many results and so many bytes, and waits so long (s) for more to come.
 BATCH, BATCH_BYTES, GATHER_S = 100, 512 * 1024, 0.5
@@ -18,8 +18,6 @@ BATCH, BATCH_BYTES, GATHER_S = 100, 512 * 1024, 0.5
 WAITING, WAITING_BYTES = 1000, 4 * 1024**2
 #: The pause (s) after a first failure, and the longest; a receiver may ask for a longer one, up to the last.
 FIRST_S, MOST_S, MOST_ASKED_S = 0.5, 30.0, 300.0
-#: What is in hand when a stream ends is given this long (s).
-CLOSE_S = 1.0
 
 
 class Webhook:
@@ -48,7 +46,8 @@ class Webhook:
         try:
             text = as_json(seen)
         except (TypeError, ValueError) as exc:
-            self._drop(unwritable(exc), 1)
+            with self._changed:
+                self._tally.drop(unwritable(exc))
             return
         with self._changed:
             if len(text) > BATCH_BYTES:
@@ -130,7 +129,3 @@ class Webhook:
             count += 1
         if count:
             self._tally.drop(self._fault or "the receiver does not keep up", count)
-
-    def _drop(self, why: str, count: int) -> None:
-        with self._changed:
-            self._tally.drop(why, count)

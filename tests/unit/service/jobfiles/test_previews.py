@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import select
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 import pytest
@@ -22,23 +23,6 @@ from jetq.service.jobfiles.server import FileServer
 from jetq.video.analyzers.base import Result
 from jetq.video.live.preview import Preview
 from jetq.video.live.sink import Seen
-
-BROKER = "redis://127.0.0.1:6379/0"
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> JobFolders:
-    made = JobFolders(tmp_path / "jobs")
-    made.root.mkdir()
-    return made
-
-
-@pytest.fixture
-def server(folders: JobFolders) -> Iterator[FileServer]:
-    made = FileServer(folders, None, BROKER)
-    made.start()
-    yield made
-    made.stop()
 
 
 @pytest.fixture
@@ -70,7 +54,7 @@ class Stream:
 
 
 @pytest.fixture
-def stream(folders: JobFolders, wait_until, port) -> Iterator[Stream]:
+def stream(folders: JobFolders) -> Iterator[Stream]:
     made = Stream(folders, "yard/gate")
     yield made
     made.end()
@@ -90,6 +74,27 @@ def connect(server: FileServer, path: str, token: str | None = None) -> socket.s
     return peer
 
 
+def watch(server: FileServer, job_id: str) -> Iterator[bytes]:
+    """Yield what a stream shows, one picture after the other, until its node says that it was the last."""
+    connection = http.client.HTTPConnection(urlsplit(server.door.url).netloc, timeout=10)
+    with contextlib.closing(connection):
+        head = {"Authorization": f"Bearer {server.door.token}"}
+        connection.request("GET", f"/jobs/{quote(job_id, safe='')}/preview", headers=head)
+        answer = connection.getresponse()
+        while True:
+            boundary, _kind, length, _empty = (answer.readline() for _ in range(4))
+            if boundary == b"--jetq-frame--\r\n":
+                return
+            yield answer.read(int(length.partition(b":")[2]))
+            answer.read(2)
+
+
+def waits(server: FileServer, path: str) -> bool:
+    """Whether who asks is let in, where no picture comes: who is turned away is told at once."""
+    with connect(server, path) as peer:
+        return not select.select([peer], [], [], 0.5)[0]
+
+
 def status(server: FileServer, path: str, token: str | None = None) -> int:
     with connect(server, path, token) as peer:
         return int(peer.recv(4096).split()[1])
@@ -104,7 +109,7 @@ def test_one_picture(port, stream, wait_until):
 
 def test_pictures_come_one_after_the_other_until_the_stream_ends(port, server, stream, wait_until):
     wait_until(lambda: shown(port, "yard/gate"))
-    watched = port.watch("yard/gate")
+    watched = watch(server, "yard/gate")
     first, second, third = next(watched), next(watched), next(watched)
     stream.end()
     rest = list(watched)
@@ -169,15 +174,14 @@ def test_who_hangs_up_while_nothing_comes_gives_the_place_back(server, port, str
     stream.frozen.set()
     for peer in held:
         peer.close()
-    stream.frozen.clear()
 
-    wait_until(lambda: status(server, "/jobs/yard%2Fgate/preview") == 200)
+    wait_until(lambda: waits(server, "/jobs/yard%2Fgate/preview"))
 
 
 def test_a_watcher_that_reads_nothing_holds_up_neither_stream_nor_others(server, port, stream, wait_until):
     wait_until(lambda: shown(port, "yard/gate"))
     with connect(server, "/jobs/yard%2Fgate/preview"):
-        watched = port.watch("yard/gate")
+        watched = watch(server, "yard/gate")
         began_s = time.monotonic()
         pictures = [next(watched) for _ in range(4)]
 
@@ -186,12 +190,9 @@ def test_a_watcher_that_reads_nothing_holds_up_neither_stream_nor_others(server,
         watched.close()
 
 
-def test_a_node_that_stops_ends_what_is_watched(folders, stream, wait_until):
-    server = FileServer(folders, None, BROKER)
-    server.start()
-    port = NodePort(server.door.as_text())
+def test_a_node_that_stops_ends_what_is_watched(server, port, stream, wait_until):
     wait_until(lambda: shown(port, "yard/gate"))
-    watched = port.watch("yard/gate")
+    watched = watch(server, "yard/gate")
     next(watched)
     server.stop()
 

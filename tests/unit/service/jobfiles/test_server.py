@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -18,27 +18,17 @@ from jetq.service.jobfiles.door import Door
 from jetq.service.jobfiles.folders import JobFolders
 from jetq.service.jobfiles.log import LogFile, run_logs
 from jetq.service.jobfiles.server import MOST_REQUESTS, FileServer, bind_address, own_address, seen_address
-
-BROKER = "redis://127.0.0.1:6379/0"
+from tests.unit.service.jobfiles.conftest import BROKER
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> JobFolders:
-    made = JobFolders(tmp_path / "jobs")
-    made.files("j").mkdir(parents=True)
-    (made.files("j") / "a b#?.txt").write_text("0123456789")
-    (made.files("j") / "link").symlink_to(tmp_path / "secret")
+def folders(folders: JobFolders, tmp_path: Path) -> JobFolders:
+    folders.files("j").mkdir(parents=True)
+    (folders.files("j") / "a b#?.txt").write_text("0123456789")
+    (folders.files("j") / "link").symlink_to(tmp_path / "secret")
     (tmp_path / "secret").write_text("secret")
-    LogFile(made.folder("j"), 1, limit_bytes=4096).write(b"one\ntwo\n")
-    return made
-
-
-@pytest.fixture
-def server(folders: JobFolders) -> Iterator[FileServer]:
-    made = FileServer(folders, None, BROKER)
-    made.start()
-    yield made
-    made.stop()
+    LogFile(folders.folder("j"), 1, limit_bytes=4096).write(b"one\ntwo\n")
+    return folders
 
 
 @pytest.fixture
