@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
 
 from jetq.errors import BrokerDown, BrokerFull, WorkdirRefused
+from jetq.model.stream import StreamSpec
 from jetq.store import blobs
 from jetq.store.blobs import BLOB_TTL_S, PIECE
 from jetq.store.redis import RedisStore, connect
@@ -46,6 +48,25 @@ def test_a_blob_stays_a_day_after_each_use(store, tmp_path):
         store.client.expire(f"{store.prefix}blob:{ID}", 100)
         use()
         assert BLOB_TTL_S - 5 < ttl_s(store) <= BLOB_TTL_S
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("gangs", {"workdir": "needed"}),
+        ("streams", StreamSpec("test:ball", analyzer="onnx", options={"model": "blob:needed"}).as_json()),
+    ],
+)
+def test_what_a_gang_or_a_stream_needs_stays_for_another_day(store, kind, spec):
+    for blob_id in ("needed", "other"):
+        store.put_blob(blob_id, b"content")
+        store.client.expire(f"{store.prefix}blob:{blob_id}", 60)
+    store.client.hset(f"{store.prefix}job:j", "spec", json.dumps(spec))
+    store.client.zadd(f"{store.prefix}{kind}", {"j": 1.0})
+    store.keep_needed()
+
+    assert store.client.ttl(f"{store.prefix}blob:needed") > BLOB_TTL_S - 60
+    assert store.client.ttl(f"{store.prefix}blob:other") <= 60
 
 
 def test_a_blob_that_is_not_there_is_said_and_leaves_no_file(store, tmp_path):

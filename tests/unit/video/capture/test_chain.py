@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
@@ -61,6 +62,21 @@ def test_what_a_library_says_is_shown_without_the_secrets(openers, monkeypatch):
 
     assert str(fault.value).startswith("http://***@cam/1?token=***: cannot open http://***@cam/1?token=***")
     assert not any(word in str(fault.value) for word in ("s3cr3t", "abcdef"))
+
+
+def test_a_camera_that_takes_one_connection_at_a_time_is_let_go_of_and_tried_once_more(openers, monkeypatch):
+    line = socket.socket()
+    monkeypatch.setattr(chain, "ask", lambda address, within_s: ("h264", line))
+    monkeypatch.setitem(chain.CHAINS, "rtsp", ("first", "last"))
+
+    def alone(source: Source) -> DrawnCapture:
+        if line.fileno() >= 0:
+            raise CameraFault("somebody watches it")
+        return DrawnCapture(source)
+
+    openers |= {"first": fails("has none"), "last": alone}
+
+    assert chain.open_camera(StreamSpec("rtsp://cam/1"), None).described.backend == "drawn"
 
 
 def test_another_cameras_secret_opens_nothing():

@@ -183,6 +183,13 @@ def test_no_frame_is_due_before_the_one_before_it_or_long_after(times, lateness)
         now_s, before_s = max(now_s, due_s) + late_s, due_s
 
 
+def test_a_film_of_one_picture_that_loops_does_not_race(make_video, opened):
+    capture = opened(f"file:{make_video(frames=1, rate=20)}", loop=True)
+    grabbed = [capture.grab(wanted=yes) for _ in range(6)]
+
+    assert grabbed[-1].at_s - grabbed[0].at_s == pytest.approx(5 / 20, abs=0.1)
+
+
 def test_a_machine_that_is_too_slow_plays_slower_and_does_not_hurry_after_it():
     pace = Pace(0.04, 5.0)
     assert pace.due_s(0.0, 100.0) == 100.0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jetq.video.live import shelf as live_shelf
 from jetq.video.live.growing import Growing
 from jetq.video.live.lines import Lines
 from jetq.video.live.shelf import Shelf
@@ -54,6 +55,16 @@ def test_files_take_turns_and_the_oldest_go(tmp_path, seen):
     assert not names[0].startswith("results-00000001-")
     assert numbers(tmp_path) == list(range(numbers(tmp_path)[0], 201))
     assert sink.kept.kept == 200
+
+
+def test_of_too_many_files_the_oldest_go_however_small_they_are(tmp_path, seen, monkeypatch):
+    monkeypatch.setattr(live_shelf, "MOST_FILES", 3)
+    sink = Lines(shelf(tmp_path, most_bytes=8 * 1000))
+    for number in range(1, 61):
+        sink.take(seen(number))
+
+    assert len(list(tmp_path.iterdir())) == 3
+    assert numbers(tmp_path)[-1] == 60
 
 
 @pytest.mark.parametrize("torn", [b'{"at":1,"n":9', b"\0" * 70_000, b'{"n":9}\n{"n":1'])
